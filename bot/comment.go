@@ -86,8 +86,10 @@ func (t *commandTask) comment(ctx context.Context) error {
 	done, err := t.once(ctx, c, func(done outcome, store func(outcome) error) (outcome, error) {
 		// anybody with write access can edit a comment, so this may not be the author's text
 		if edited(c, t.hint.Text) {
-			entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …",
-				Outcome: "refused: the comment was edited: write a new one", At: c.Created}
+			entry := report.CommandEntry{
+				Who: c.Author.Login, Command: "/sluice …",
+				Outcome: "refused: the comment was edited: write a new one", At: c.Created,
+			}
 			return outcome{Entries: append(done.Entries, entry), Refused: true}, nil
 		}
 		t.text = forge.TextDigest(c.Body)
@@ -97,8 +99,10 @@ func (t *commandTask) comment(ctx context.Context) error {
 		}
 		done, err := t.execute(ctx, mr, c, commands, done, store)
 		for _, p := range problems {
-			done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text,
-				Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
+			done.Entries = append(done.Entries, report.CommandEntry{
+				Who: c.Author.Login, Command: p.Text,
+				Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created,
+			})
 		}
 		done.Refused = done.Refused || len(problems) > 0
 		return done, err
@@ -121,7 +125,8 @@ func edited(c *forge.Comment, text string) bool {
 
 // answered adds the outcomes of a comment's commands to the log, and sets its reaction.
 func (t *commandTask) answered(ctx context.Context, c *forge.Comment, refused bool,
-	entries ...report.CommandEntry) error {
+	entries ...report.CommandEntry,
+) error {
 	if t.hint.Force { // an earlier attempt failed, and the log has it
 		if err := t.commenting(ctx, t.hint.Number, func(ctx context.Context) error {
 			return publish.Forget(ctx, t.forge, t.place.Repo(), t.hint.Number, c.ID)
@@ -275,8 +280,10 @@ func (t *commandTask) trust(ctx context.Context, mr *forge.MergeRequest, o Order
 		}
 		return "", fmt.Errorf("%w: the head %.10s came after the comment, or was not seen before it: look at it, and comment again", ErrRefused, mr.Head)
 	}
-	err = t.forge.SetStatus(ctx, t.place.Repo(), mr.Head, forge.Status{Context: trustContext, State: forge.Success,
-		Description: "trusted by " + o.By.User.Login})
+	err = t.forge.SetStatus(ctx, t.place.Repo(), mr.Head, forge.Status{
+		Context: trustContext, State: forge.Success,
+		Description: "trusted by " + o.By.User.Login,
+	})
 	if err != nil {
 		return "", err
 	}

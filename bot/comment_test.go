@@ -17,8 +17,10 @@ func TestEdited(t *testing.T) {
 		want       bool
 	}{
 		"as it was, told": {"/sluice help", "/sluice help", at, false},
-		"as it was, with other breaks": {"/sluice help\r\n/sluice status\r\n", "/sluice help\n/sluice status", at,
-			false},
+		"as it was, with other breaks": {
+			"/sluice help\r\n/sluice status\r\n", "/sluice help\n/sluice status", at,
+			false,
+		},
 		"a reaction moved the time": {"/sluice help", "/sluice help", at.Add(time.Minute), false},
 		"edited within the second":  {"/sluice approve prod", "Looks good", at, true},
 		"as it was, not told":       {"/sluice help", "", at, false},

@@ -107,7 +107,8 @@ func (t *reviewTask) reviewForFleets(ctx context.Context, f fleetReviews) error 
 
 // publishFor writes the page and the comment of the review for a fleet, by its index.
 func (t *reviewTask) publishFor(ctx context.Context, f fleetReviews, i int,
-	review *report.Review) (outcome publish.Outcome, err error) {
+	review *report.Review,
+) (outcome publish.Outcome, err error) {
 	u := f.uses[i]
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = t.mr.Number, t.mr.URL, t.mr.Title
 	options := publish.Options{ID: commentID(u.Fleet), Earlier: earlierCommentID(u.Fleet, f.uses), URL: t.mr.URL}
@@ -132,8 +133,10 @@ func (t *reviewTask) publishWorst(ctx context.Context, f fleetReviews, worst *re
 		return err
 	}
 	defer unlock()
-	return publish.Status(ctx, w, t.place.Repo(), worst, publish.Options{Context: w.context, URL: t.mr.URL,
-		Checks: t.settings.Checks})
+	return publish.Status(ctx, w, t.place.Repo(), worst, publish.Options{
+		Context: w.context, URL: t.mr.URL,
+		Checks: t.settings.Checks,
+	})
 }
 
 // compared returns the merge base and the head. The head is zero if they cannot be compared, which the merge request
@@ -173,7 +176,8 @@ func (f fleetReviews) reviewGroup(ctx context.Context, branch string, r Companio
 // the review exceeds a limit, do gets a review that contains the error. Other errors do not stop the reviews of the
 // remaining fleets: each joins them, and a retry may succeed.
 func (f fleetReviews) each(ctx context.Context, branch string, r CompanionRequest,
-	do func(i int, u companions.Use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
+	do func(i int, u companions.Use, review *report.Review) error,
+) (worst *report.Review, stopped bool, err error) {
 	var failed []error
 	trusted := r.Trusted
 	for i, u := range f.uses {
@@ -191,8 +195,10 @@ func (f fleetReviews) each(ctx context.Context, branch string, r CompanionReques
 			return nil, false, ctx.Err()
 		case errors.Is(err, ErrStopped), errors.Is(err, ErrRefused):
 			stopped = stopped || errors.Is(err, ErrStopped)
-			review = &report.Review{Base: r.Base.String(), Verdict: report.VerdictError,
-				Errors: []string{fmt.Sprintf("fleet %s: %v", u.Fleet.Repo().Path, err)}}
+			review = &report.Review{
+				Base: r.Base.String(), Verdict: report.VerdictError,
+				Errors: []string{fmt.Sprintf("fleet %s: %v", u.Fleet.Repo().Path, err)},
+			}
 		case errors.Is(err, ErrUnknownForge):
 			review = nil // the configuration no longer names the fleet
 		case err != nil:
@@ -240,8 +246,10 @@ func (f fleetReviews) of(ctx context.Context, u companions.Use, r CompanionReque
 }
 
 func rank(v report.Verdict) int {
-	return slices.Index([]report.Verdict{report.VerdictPass, report.VerdictWarn, report.VerdictCaution,
-		report.VerdictFail, report.VerdictError}, v)
+	return slices.Index([]report.Verdict{
+		report.VerdictPass, report.VerdictWarn, report.VerdictCaution,
+		report.VerdictFail, report.VerdictError,
+	}, v)
 }
 
 // unresolved makes the status of a merge request pending if Sluice cannot read what it depends on and its Depends-On

@@ -63,8 +63,10 @@ func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 			t.Errorf("merge requests of %s are not reviewed", p)
 		}
 	}
-	for _, p := range []hint.Place{"f:acme/quiet", "f:evil/fleet", "g:acme/components", "F:acme/components",
-		"f:acme/fleet", "f:ACME/Fleet"} {
+	for _, p := range []hint.Place{
+		"f:acme/quiet", "f:evil/fleet", "g:acme/components", "F:acme/components",
+		"f:acme/fleet", "f:ACME/Fleet",
+	} {
 		if b.Uses(p) {
 			t.Errorf("merge requests of %s are reviewed", p)
 		}
@@ -106,8 +108,10 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 		failed    bool
 		asked     int // in two tasks
 	}{
-		"both pass": {passed(), func() (*report.Review, error) { return passed(), nil }, "success", false,
-			1},
+		"both pass": {
+			passed(), func() (*report.Review, error) { return passed(), nil }, "success", false,
+			1,
+		},
 		"own exceeds a limit": {nil, func() (*report.Review, error) { return passed(), nil }, "success", false, 1},
 		"other exceeds a limit": {passed(), func() (*report.Review, error) {
 			return nil,
@@ -117,11 +121,15 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 			return nil,
 				fmt.Errorf("%w: its trunk is invalid", ErrRefused)
 		}, "failure", false, 1},
-		"other cannot be read": {passed(), func() (*report.Review, error) { return nil, gitstore.ErrNotFound }, "",
-			true, 2},
+		"other cannot be read": {
+			passed(), func() (*report.Review, error) { return nil, gitstore.ErrNotFound }, "",
+			true, 2,
+		},
 		"other no longer asks": {passed(), func() (*report.Review, error) { return nil, nil }, "", false, 1},
-		"other is unknown": {passed(), func() (*report.Review, error) { return nil, ErrUnknownForge }, "", false,
-			1},
+		"other is unknown": {
+			passed(), func() (*report.Review, error) { return nil, ErrUnknownForge }, "", false,
+			1,
+		},
 		"other is not rendered": {passed(), func() (*report.Review, error) {
 			r := passed()
 			r.Verdict, r.Stopped = report.VerdictError, true
@@ -135,8 +143,10 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 			b.Open = func(context.Context, hint.Place) (*Workspace, error) {
 				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
 			}
-			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other",
-				Name: "fleet"}})
+			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {
+				Fleet: "hub:acme/other",
+				Name:  "fleet",
+			}})
 			for range 2 {
 				err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7})
 				if (err != nil) != c.failed || errors.Is(err, gitstore.ErrNotFound) {
@@ -179,16 +189,20 @@ func TestReportForAFleetIsLinked(t *testing.T) {
 	t.Parallel()
 	passed := &report.Review{
 		Verdict: report.VerdictWarn, Changes: &diff.ChangeSet{}, Head: gitstore.Hash{1}.String(),
-		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning,
-			Message: "m"}}},
+		Findings: report.Findings{Introduced: []report.Finding{{
+			Rule: "x", Severity: report.SeverityWarning,
+			Message: "m",
+		}}},
 	}
 	for name, c := range map[string]struct {
 		companion func() (*report.Review, error)
 		kept      string
 		links     int
 	}{
-		"rendered": {func() (*report.Review, error) { r := *passed; return &r, nil },
-			"hub:acme/fleet in hub:acme/fleet, hub:acme/fleet in hub:acme/other", 2},
+		"rendered": {
+			func() (*report.Review, error) { r := *passed; return &r, nil },
+			"hub:acme/fleet in hub:acme/fleet, hub:acme/fleet in hub:acme/other", 2,
+		},
 		"refused": {func() (*report.Review, error) { return nil, ErrRefused }, "hub:acme/fleet in hub:acme/fleet", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,15 +210,19 @@ func TestReportForAFleetIsLinked(t *testing.T) {
 			own := *passed
 			space := &consumer{bombSpace: bombSpace{head: gitstore.Hash{1}, review: &own}, companion: c.companion}
 			k := &shelf{}
-			f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Head: space.head.String(),
-				State: forge.Open, TargetBranch: "main"}}}
+			f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{
+				Number: 7, Head: space.head.String(),
+				State: forge.Open, TargetBranch: "main",
+			}}}
 			_, b := space.bot()
 			b.Reports, b.Forges = k, func(string) (Forge, bool) { return f, true }
 			b.Open = func(context.Context, hint.Place) (*Workspace, error) {
 				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
 			}
-			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other",
-				Name: "fleet"}})
+			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {
+				Fleet: "hub:acme/other",
+				Name:  "fleet",
+			}})
 			if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7}); err != nil {
 				t.Fatal(err)
 			}

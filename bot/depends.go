@@ -221,8 +221,10 @@ func (t *reviewTask) lagging(d *companions.Dependency) error {
 	}
 	waited.attempts++
 	t.update(t.mr.Number, func(s *headState) { s.late[d.Key()] = waited })
-	return &Later{Until: t.Clock().Add(time.Second << attempt),
-		Err: fmt.Errorf("git does not have the head of %s yet", d)}
+	return &Later{
+		Until: t.Clock().Add(time.Second << attempt),
+		Err:   fmt.Errorf("git does not have the head of %s yet", d),
+	}
 }
 
 // decidesRepositories reports whether a file of a fleet can declare other repositories, or pin their commits.
@@ -248,8 +250,10 @@ func (t *reviewTask) request(ctx context.Context) (review.Request, error) {
 			return request, err
 		}
 	default:
-		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number),
-			Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: t.settings.PreviewCap}
+		request.Preview = &compare.Preview{
+			Branch: previewBranch(mr.Number),
+			Title:  fmt.Sprintf("Preview of !%d", mr.Number), Limit: t.settings.PreviewCap,
+		}
 	}
 	return request, nil
 }
@@ -296,8 +300,10 @@ func (t *commandTask) answerDepends(ctx context.Context, mr *forge.MergeRequest,
 		}
 		// The text of the error can contain internal addresses.
 		t.log.Warn("a merge request's dependencies cannot be read", "merge_request", mr.Number, "error", err)
-		return report.Block([]string{o.String(),
-			"what this merge request depends on cannot be read (ask again later): " + cause(err)}), nil
+		return report.Block([]string{
+			o.String(),
+			"what this merge request depends on cannot be read (ask again later): " + cause(err),
+		}), nil
 	})
 }
 

@@ -21,8 +21,10 @@ func TestRepositoryWithSeveralNames(t *testing.T) {
 	at := func(name, wanted string) *fleet.Repository {
 		return &fleet.Repository{Name: name, URL: "https://hub/acme/one", Wanted: wanted, Reviews: true}
 	}
-	list := []*fleet.Repository{at("main-1", "refs/heads/main"), at("main-2", "refs/heads/main"),
-		at("old", "refs/heads/v1"), at("released", "refs/tags/v*")}
+	list := []*fleet.Repository{
+		at("main-1", "refs/heads/main"), at("main-2", "refs/heads/main"),
+		at("old", "refs/heads/v1"), at("released", "refs/tags/v*"),
+	}
 	p := newPair(t, nil)
 	b := p.replicas[0]
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log}
@@ -34,8 +36,10 @@ func TestRepositoryWithSeveralNames(t *testing.T) {
 	if len(p.enqueued) != 1 {
 		t.Errorf("swept %v, want one sweep", p.enqueued)
 	}
-	for branch, want := range map[string][]string{"main": {"main-1", "main-2", "released"}, "v1": {"old", "released"},
-		"other": {"released"}} {
+	for branch, want := range map[string][]string{
+		"main": {"main-1", "main-2", "released"}, "v1": {"old", "released"},
+		"other": {"released"},
+	} {
 		uses := b.uses.Of("hub:acme/one")
 		if own := uses[0].Names(branch); !slices.Equal(own, want) {
 			t.Errorf("%s: its own review renders it as %q, want %q", branch, own, want)
@@ -53,8 +57,10 @@ func TestDependenciesThatCannotBeRead(t *testing.T) {
 		p.forge.fails = errors.New("the other forge is down")
 		p.now = p.now.Add(time.Minute)
 		p.fleet.Body, p.fleet.Updated = body, p.now
-		if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
-			Force: true}); err == nil {
+		if err := p.replicas[0].Do(t.Context(), hint.Hint{
+			Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
+			Force: true,
+		}); err == nil {
 			t.Error("the review does not fail")
 		}
 		p.forge.fails = nil
@@ -79,8 +85,10 @@ func TestDependsAnswersInAnOutage(t *testing.T) {
 	p.describe(0, dependsOnOne)
 	p.forge.fails = fmt.Errorf("GET http://forge.internal:8080/x: %w", forge.ErrForbidden)
 	b := p.replicas[0]
-	j := &task{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
-		settings: b.Settings("hub:acme/fleet"), log: b.Log}
+	j := &task{
+		Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
+		settings: b.Settings("hub:acme/fleet"), log: b.Log,
+	}
 	defer j.close()
 	if _, err := (&commandTask{task: j}).answerDepends(t.Context(), p.fleet, Order{ID: "1"}); err != nil {
 		t.Fatalf("the comment is retried: %v", err)
@@ -99,10 +107,14 @@ func TestLinesOfBots(t *testing.T) {
 	for place, want := range map[hint.Place]string{"hub:acme/fleet": "acme/one#3", "hub:acme/two": ""} {
 		f, b := companionWorld(map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/two 4": "ada: "})
 		j := &task{Bot: b, forge: statusForge{f, place, b.statuses}, place: place, log: b.Log}
-		b.uses.Set("hub:acme/fleet", map[hint.Place]companions.Use{"hub:acme/two": {Fleet: "hub:acme/fleet",
-			Name: "acme-two"}})
-		got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{Number: 99, Body: body,
-			Author: forge.User{Login: "renovate[bot]", Bot: true}, State: forge.Open}, true)
+		b.uses.Set("hub:acme/fleet", map[hint.Place]companions.Use{"hub:acme/two": {
+			Fleet: "hub:acme/fleet",
+			Name:  "acme-two",
+		}})
+		got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{
+			Number: 99, Body: body,
+			Author: forge.User{Login: "renovate[bot]", Bot: true}, State: forge.Open,
+		}, true)
 		if err != nil {
 			t.Fatal(err)
 		}

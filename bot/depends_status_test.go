@@ -56,7 +56,8 @@ func (f *pairForge) OpenMergeRequests(_ context.Context, r forge.Repository, _ s
 }
 
 func (f *pairForge) RecentMergeRequests(_ context.Context, r forge.Repository, since time.Time) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	f.calls++
 	if f.fails != nil && r.Path != "acme/fleet" {
 		return nil, f.fails
@@ -111,16 +112,20 @@ func (f *pairForge) state(commit, context string) string {
 }
 
 func (f *pairForge) SetCheck(_ context.Context, _ forge.Repository, c forge.Check) error {
-	f.statuses = append(f.statuses, forge.Status{Context: c.Name, State: c.State, Description: c.Title, Check: true,
-		Author: forge.User{Login: "sluice"}})
+	f.statuses = append(f.statuses, forge.Status{
+		Context: c.Name, State: c.State, Description: c.Title, Check: true,
+		Author: forge.User{Login: "sluice"},
+	})
 	f.commits = append(f.commits, c.Commit)
 	return nil
 }
 
 // trust records that somebody trusts a head.
 func (f *pairForge) trust(commit string) {
-	f.statuses = append(f.statuses, forge.Status{Context: trustContext, State: forge.Success, Description: "ada",
-		Author: forge.User{Login: "sluice"}})
+	f.statuses = append(f.statuses, forge.Status{
+		Context: trustContext, State: forge.Success, Description: "ada",
+		Author: forge.User{Login: "sluice"},
+	})
 	f.commits = append(f.commits, commit)
 }
 
@@ -167,13 +172,17 @@ func newPair(t *testing.T, verdicts Verdicts) *pair {
 	t.Helper()
 	h1, h2 := gitstore.Hash{1}, gitstore.Hash{2}
 	request := func(number int, head gitstore.Hash) *forge.MergeRequest {
-		return &forge.MergeRequest{Number: number, Head: head.String(), State: forge.Open, TargetBranch: "main",
-			Author: forge.User{Login: "ada"}, Updated: time.Unix(100, 0)}
+		return &forge.MergeRequest{
+			Number: number, Head: head.String(), State: forge.Open, TargetBranch: "main",
+			Author: forge.User{Login: "ada"}, Updated: time.Unix(100, 0),
+		}
 	}
 	p := &pair{t: t, fleet: request(7, h1), one: request(3, h2), now: time.Unix(1000, 0)}
 	p.forge = &pairForge{mrs: map[string]*forge.MergeRequest{"acme/fleet 7": p.fleet, "acme/one 3": p.one}}
-	f := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "one", URL: "https://hub/acme/one",
-		Wanted: "refs/heads/main"}}}
+	f := &fleet.Fleet{Repositories: []*fleet.Repository{{
+		Name: "one", URL: "https://hub/acme/one",
+		Wanted: "refs/heads/main",
+	}}}
 	f.Spec.Trunk = "main"
 	passed := &report.Review{Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}
 	p.space = &pairSpace{bombSpace: bombSpace{head: h1, review: passed}, fleet: f}
@@ -208,8 +217,10 @@ func newPair(t *testing.T, verdicts Verdicts) *pair {
 // review has a replica review a merge request of the fleet.
 func (p *pair) review(replica, number int) {
 	p.t.Helper()
-	if err := p.replicas[replica].Do(p.t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review,
-		Number: number}); err != nil {
+	if err := p.replicas[replica].Do(p.t.Context(), hint.Hint{
+		Place: "hub:acme/fleet", Kind: hint.Review,
+		Number: number,
+	}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -233,8 +244,10 @@ func (p *pair) is(commit, context, want, when string) {
 // unchanged reports whether a sweep of the first replica leaves out the fleet's merge request.
 func (p *pair) unchanged() bool {
 	b := p.replicas[0]
-	j := &task{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
-		settings: b.Settings("hub:acme/fleet"), log: b.Log}
+	j := &task{
+		Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
+		settings: b.Settings("hub:acme/fleet"), log: b.Log,
+	}
 	mr := *p.fleet
 	return (&sweepTask{task: j}).unchanged(p.t.Context(), &mr)
 }
@@ -267,14 +280,18 @@ func TestDependenciesComeBackAfterAnotherReviewFailed(t *testing.T) {
 	p.space.companion = func() (*report.Review, error) {
 		return &report.Review{Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}, fail
 	}
-	p.replicas[0].uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other",
-		Name: "fleet"}})
+	p.replicas[0].uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {
+		Fleet: "hub:acme/other",
+		Name:  "fleet",
+	}})
 	p.describe(0, dependsOnOne)
 	p.is(p.fleet.Head, "sluice/fleets", "pending", "with the line")
 	fail = errors.New("the clone is damaged")
 	p.fleet.Body, p.fleet.Updated = "", p.now.Add(time.Minute)
-	if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review,
-		Number: 7}); err == nil {
+	if err := p.replicas[0].Do(t.Context(), hint.Hint{
+		Place: "hub:acme/fleet", Kind: hint.Review,
+		Number: 7,
+	}); err == nil {
 		t.Fatal("the review for the other fleet does not fail")
 	}
 	p.is(p.fleet.Head, "sluice", "success", "without it")
@@ -395,8 +412,10 @@ func TestStrangerWithTheSameHead(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, nil)
 			p.replicas[0].Settings = func(hint.Place) Settings {
-				return Settings{Context: "sluice", Drafts: true,
-					Checks: checks}
+				return Settings{
+					Context: "sluice", Drafts: true,
+					Checks: checks,
+				}
 			}
 			p.describe(0, "")
 			p.is(p.fleet.Head, "sluice", "success", "alone")
@@ -443,8 +462,10 @@ func TestDeletedMergeRequest(t *testing.T) {
 	if !slices.Equal(p.enqueued, []int{3, 7}) {
 		t.Errorf("enqueued %v", p.enqueued)
 	}
-	if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
-		Force: true}); err != nil {
+	if err := p.replicas[0].Do(t.Context(), hint.Hint{
+		Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
+		Force: true,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	p.is(p.fleet.Head, "sluice", "success", "after the other one was deleted")

@@ -26,7 +26,8 @@ type companionForge struct {
 }
 
 func (f *companionForge) MergeRequest(_ context.Context, repo forge.Repository, number int) (*forge.MergeRequest,
-	error) {
+	error,
+) {
 	if mr := f.mrs[fmt.Sprintf("%s %d", repo.Path, number)]; mr != nil {
 		return mr, nil
 	}
@@ -43,8 +44,10 @@ func (f *companionForge) Self(context.Context) (forge.User, error) {
 
 func (f *companionForge) CommitStatuses(_ context.Context, _ forge.Repository, commit string) ([]forge.Status, error) {
 	if slices.Contains(f.trusted, commit) {
-		return []forge.Status{{Context: trustContext, State: forge.Success, Description: "trusted by ada",
-			Author: forge.User{Login: "sluice-bot"}}}, nil
+		return []forge.Status{{
+			Context: trustContext, State: forge.Success, Description: "trusted by ada",
+			Author: forge.User{Login: "sluice-bot"},
+		}}, nil
 	}
 	return nil, nil
 }
@@ -76,8 +79,10 @@ func companionWorld(mrs map[string]string) (*companionForge, *Bot) {
 		place, number, _ := strings.Cut(name, " ")
 		author, body, _ := strings.Cut(what, ": ")
 		_, path, _ := strings.Cut(place, "/")
-		mr := &forge.MergeRequest{State: forge.Open, Head: "head of " + name, Body: body,
-			Author: forge.User{Login: author}, TargetBranch: "main"}
+		mr := &forge.MergeRequest{
+			State: forge.Open, Head: "head of " + name, Body: body,
+			Author: forge.User{Login: author}, TargetBranch: "main",
+		}
 		if _, err := fmt.Sscan(number, &mr.Number); err != nil {
 			panic(err)
 		}
@@ -105,8 +110,10 @@ func companionWorld(mrs map[string]string) (*companionForge, *Bot) {
 			return &Workspace{Commits: d, Fleets: d, Close: func() {}}, nil
 		},
 	})
-	b.uses.Set("hub:acme/fleet", map[hint.Place]companions.Use{"hub:acme/one": {Fleet: "hub:acme/fleet",
-		Name: "acme-one"}})
+	b.uses.Set("hub:acme/fleet", map[hint.Place]companions.Use{"hub:acme/one": {
+		Fleet: "hub:acme/fleet",
+		Name:  "acme-one",
+	}})
 	return f, b
 }
 
@@ -137,34 +144,82 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 		alone    []string // parts of the reasons
 		failures []string
 	}{
-		"one": {map[string]string{"hub/acme/one 3": "ada: "}, "", true, on("hub/acme/one 3"), nil,
-			[]string{"acme/one#3"}, nil, nil},
-		"indirectly": {map[string]string{"hub/acme/one 3": "ada: " + on("hub/acme/two 4"),
-			"hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), nil, []string{"acme/one#3", "acme/two#4"}, nil,
-			nil},
-		"another forge": {map[string]string{"lab/acme/one 3": "ada: "}, "", true, on("lab/acme/one 3"), nil,
-			[]string{"acme/one#3"}, nil, nil},
-		"too many": {many, "", true, on(nine...), nil,
-			[]string{"acme/r0#1", "acme/r1#1", "acme/r2#1", "acme/r3#1", "acme/r4#1", "acme/r5#1", "acme/r6#1",
-				"acme/r7#1"}, nil, []string{"more than 8"}},
+		"one": {
+			map[string]string{"hub/acme/one 3": "ada: "},
+			"", true, on("hub/acme/one 3"), nil,
+			[]string{"acme/one#3"},
+			nil, nil,
+		},
+		"indirectly": {
+			map[string]string{
+				"hub/acme/one 3": "ada: " + on("hub/acme/two 4"),
+				"hub/acme/two 4": "ada: ",
+			},
+			"", true, on("hub/acme/one 3"), nil,
+			[]string{"acme/one#3", "acme/two#4"},
+			nil,
+			nil,
+		},
+		"another forge": {
+			map[string]string{"lab/acme/one 3": "ada: "},
+			"", true, on("lab/acme/one 3"), nil,
+			[]string{"acme/one#3"},
+			nil, nil,
+		},
+		"too many": {
+			many, "", true, on(nine...), nil,
+			[]string{
+				"acme/r0#1", "acme/r1#1", "acme/r2#1", "acme/r3#1", "acme/r4#1", "acme/r5#1", "acme/r6#1",
+				"acme/r7#1",
+			},
+			nil,
+			[]string{"more than 8"},
+		},
 		"another owner": {nil, "", true, on("hub/evil/repo 1"), nil, nil, nil, []string{"does not declare"}},
-		"no write access": {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"),
+		"no write access": {
+			map[string]string{"hub/acme/one 3": "ada: "},
+			"", false, on("hub/acme/one 3"),
 			func(f *companionForge) { f.access["bob acme/one"] = forge.AccessRead }, nil,
-			[]string{"the head of this merge request is in a fork, or its author has no write access"}, nil},
-		"no access at all": {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"), nil, nil,
-			nil, []string{"bob cannot read it"}},
-		"stranger's": {map[string]string{"hub/acme/one 3": "eve: " + on("hub/acme/two 4"),
-			"hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), nil, nil, []string{"waits for trust"}, nil},
-		"trusted stranger's": {map[string]string{"hub/acme/one 3": "eve: " + on("hub/acme/two 4"),
-			"hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), trustOne, []string{"acme/one#3"}, nil, nil},
-		"stranger and others": {map[string]string{"hub/acme/one 3": "eve: ", "hub/acme/two 4": "ada: "}, "", true,
-			on("hub/acme/one 3", "hub/acme/two 4"), trustOne, []string{"acme/two#4"},
-			[]string{"its author has no write access, and this merge request depends on others too"}, nil},
-		"of one repository": {map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/one 4": "ada: "}, "", true,
-			on("hub/acme/one 3", "hub/acme/one 4"), nil, []string{"acme/one#3"},
-			[]string{"another merge request of its repository"}, nil},
-		"of its repository": {map[string]string{"hub/acme/fleet 3": "ada: "}, "", true, on("hub/acme/fleet 3"), nil,
-			nil, []string{"rebase onto it"}, nil},
+			[]string{"the head of this merge request is in a fork, or its author has no write access"},
+			nil,
+		},
+		"no access at all": {
+			map[string]string{"hub/acme/one 3": "ada: "},
+			"", false, on("hub/acme/one 3"), nil, nil,
+			nil,
+			[]string{"bob cannot read it"},
+		},
+		"stranger's": {map[string]string{
+			"hub/acme/one 3": "eve: " + on("hub/acme/two 4"),
+			"hub/acme/two 4": "ada: ",
+		}, "", true, on("hub/acme/one 3"), nil, nil, []string{"waits for trust"}, nil},
+		"trusted stranger's": {map[string]string{
+			"hub/acme/one 3": "eve: " + on("hub/acme/two 4"),
+			"hub/acme/two 4": "ada: ",
+		}, "", true, on("hub/acme/one 3"), trustOne, []string{"acme/one#3"}, nil, nil},
+		"stranger and others": {
+			map[string]string{"hub/acme/one 3": "eve: ", "hub/acme/two 4": "ada: "},
+			"", true,
+			on("hub/acme/one 3", "hub/acme/two 4"), trustOne,
+			[]string{"acme/two#4"},
+			[]string{"its author has no write access, and this merge request depends on others too"},
+			nil,
+		},
+		"of one repository": {
+			map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/one 4": "ada: "},
+			"", true,
+			on("hub/acme/one 3", "hub/acme/one 4"), nil,
+			[]string{"acme/one#3"},
+			[]string{"another merge request of its repository"},
+			nil,
+		},
+		"of its repository": {
+			map[string]string{"hub/acme/fleet 3": "ada: "},
+			"", true, on("hub/acme/fleet 3"), nil,
+			nil,
+			[]string{"rebase onto it"},
+			nil,
+		},
 		"elsewhere, the fleet": {
 			map[string]string{"hub/acme/fleet 3": "ada: ", "hub/acme/one 1": "ada: "},
 			"hub:acme/one", true, on("hub/acme/fleet 3"),
@@ -172,11 +227,18 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 			[]string{"acme/fleet#3"},
 			nil, nil,
 		},
-		"elsewhere, not readable": {map[string]string{"hub/acme/two 3": "ada: "}, "hub:acme/one", true,
-			on("hub/acme/two 3"), nil, nil, nil, []string{"bob cannot read it"}},
-		"elsewhere, another forge": {map[string]string{"lab/acme/two 3": "ada: "}, "hub:acme/one", true,
+		"elsewhere, not readable": {
+			map[string]string{"hub/acme/two 3": "ada: "},
+			"hub:acme/one", true,
+			on("hub/acme/two 3"), nil, nil, nil,
+			[]string{"bob cannot read it"},
+		},
+		"elsewhere, another forge": {
+			map[string]string{"lab/acme/two 3": "ada: "},
+			"hub:acme/one", true,
 			on("lab/acme/two 3"), func(f *companionForge) { f.access["bob acme/two"] = forge.AccessWrite }, nil, nil,
-			[]string{"bob cannot read it"}},
+			[]string{"bob cannot read it"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -188,10 +250,14 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 			if c.from != "" {
 				place = hint.Place(c.from)
 			}
-			j := &task{Bot: b, forge: statusForge{f, place, b.statuses}, place: place,
-				log: slog.New(slog.DiscardHandler)}
-			got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{Number: 99, Body: c.body,
-				Author: forge.User{Login: "bob"}, State: forge.Open}, c.own)
+			j := &task{
+				Bot: b, forge: statusForge{f, place, b.statuses}, place: place,
+				log: slog.New(slog.DiscardHandler),
+			}
+			got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{
+				Number: 99, Body: c.body,
+				Author: forge.User{Login: "bob"}, State: forge.Open,
+			}, c.own)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,11 +287,13 @@ func partsOf(texts, parts []string) bool {
 func TestAnnouncedToDependents(t *testing.T) {
 	t.Parallel()
 	var enqueued []string
-	b := New(Config{Clock: func() time.Time { return time.Unix(0, 0) },
+	b := New(Config{
+		Clock: func() time.Time { return time.Unix(0, 0) },
 		Enqueue: func(_ context.Context, h hint.Hint) error {
 			enqueued = append(enqueued, fmt.Sprintf("%s %s %d", h.Kind, h.Place, h.Number))
 			return nil
-		}})
+		},
+	})
 	j := &task{Bot: b, place: "hub:acme/one"}
 	mr := &forge.MergeRequest{Number: 3, State: forge.Open, Head: "a"}
 	depend := func() {

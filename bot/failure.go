@@ -53,8 +53,10 @@ func (t *commandTask) parked(ctx context.Context, outcome string) error {
 	}
 	var entries []report.CommandEntry
 	for _, one := range commands {
-		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), At: c.Created,
-			Outcome: outcome})
+		entries = append(entries, report.CommandEntry{
+			Who: c.Author.Login, Command: one.String(), At: c.Created,
+			Outcome: outcome,
+		})
 	}
 	if len(entries) == 0 {
 		return nil

@@ -31,26 +31,49 @@ func TestTrunkCommitsAndCompanions(t *testing.T) {
 		fails    error // of opening the fleet
 		concerns bool
 	}{
-		"values of another app": {[]string{"apps/web/layers/region/eu/values.yaml"},
-			[]fleet.AffectedTarget{target("c1", "web", fleet.EffectChanged)}, whole, nil, false},
-		"values on another cluster": {[]string{"apps/shop/values-c2.yml"},
-			[]fleet.AffectedTarget{target("c2", "shop", fleet.EffectChanged)}, whole, nil, false},
+		"values of another app": {
+			[]string{"apps/web/layers/region/eu/values.yaml"},
+			[]fleet.AffectedTarget{target("c1", "web", fleet.EffectChanged)},
+			whole, nil, false,
+		},
+		"values on another cluster": {
+			[]string{"apps/shop/values-c2.yml"},
+			[]fleet.AffectedTarget{target("c2", "shop", fleet.EffectChanged)},
+			whole, nil, false,
+		},
 		"a text":            {[]string{"README.md"}, nil, whole, nil, false},
 		"values of the app": {[]string{"apps/shop/values.yaml"}, own, whole, nil, true},
-		"an app that may read it now": {[]string{"apps/web/app.yaml"},
-			[]fleet.AffectedTarget{target("c1", "web", fleet.EffectChanged)}, whole, nil, true},
-		"a new app on another cluster": {[]string{"apps/new/app.yaml"},
-			[]fleet.AffectedTarget{target("c2", "new", fleet.EffectAdded)}, whole, nil, true},
-		"a kustomization": {[]string{"apps/web/base/kustomization.yaml"},
-			[]fleet.AffectedTarget{target("c1", "web", fleet.EffectChanged)}, whole, nil, true},
+		"an app that may read it now": {
+			[]string{"apps/web/app.yaml"},
+			[]fleet.AffectedTarget{target("c1", "web", fleet.EffectChanged)},
+			whole, nil, true,
+		},
+		"a new app on another cluster": {
+			[]string{"apps/new/app.yaml"},
+			[]fleet.AffectedTarget{target("c2", "new", fleet.EffectAdded)},
+			whole, nil, true,
+		},
+		"a kustomization": {
+			[]string{"apps/web/base/kustomization.yaml"},
+			[]fleet.AffectedTarget{target("c1", "web", fleet.EffectChanged)},
+			whole, nil, true,
+		},
 		"a class":  {[]string{"clusters/classes.yaml"}, nil, whole, nil, true},
 		"a policy": {[]string{"policy/values.yaml"}, nil, whole, nil, true},
 		"the lock": {[]string{"sluice.lock"}, nil, whole, nil, true},
-		"a review with errors": {[]string{"README.md"}, nil,
-			report.Review{Changes: &diff.ChangeSet{}, Scope: own, Errors: []string{"broken"}}, nil, true},
+		"a review with errors": {
+			[]string{"README.md"},
+			nil,
+			report.Review{Changes: &diff.ChangeSet{}, Scope: own, Errors: []string{"broken"}},
+			nil, true,
+		},
 		"a review without a comparison": {[]string{"README.md"}, nil, report.Review{Scope: own}, nil, true},
-		"a review that is too large": {[]string{"README.md"}, nil,
-			report.Review{Changes: &diff.ChangeSet{}, Scope: make([]fleet.AffectedTarget, maxScopeSize+1)}, nil, true},
+		"a review that is too large": {
+			[]string{"README.md"},
+			nil,
+			report.Review{Changes: &diff.ChangeSet{}, Scope: make([]fleet.AffectedTarget, maxScopeSize+1)},
+			nil, true,
+		},
 		"a fleet that cannot be opened": {[]string{"README.md"}, nil, whole, errors.New("unreachable"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,13 +91,17 @@ func TestTrunkCommitsAndCompanions(t *testing.T) {
 			}
 			mr, tip := &forge.MergeRequest{Number: 7, Head: "head", TargetBranch: "main"}, gitstore.Hash{9}
 			learn := func(tree byte) []companions.Use {
-				b.uses.Set("f:acme/fleet", map[hint.Place]companions.Use{"f:acme/components": {Fleet: "f:acme/fleet",
-					Name: "components", Trunk: gitstore.Hash{tree}}})
+				b.uses.Set("f:acme/fleet", map[hint.Place]companions.Use{"f:acme/components": {
+					Fleet: "f:acme/fleet",
+					Name:  "components", Trunk: gitstore.Hash{tree},
+				}})
 				return b.uses.Of("f:acme/components")
 			}
 			current := func(mr *forge.MergeRequest, tip gitstore.Hash) bool {
-				return (&reviewTask{task: job(), mr: mr,
-					target: gitstore.Commit{Hash: tip}}).currentForFleets(t.Context())
+				return (&reviewTask{
+					task: job(), mr: mr,
+					target: gitstore.Commit{Hash: tip},
+				}).currentForFleets(t.Context())
 			}
 			uses := learn(1)
 			if current(mr, tip) {

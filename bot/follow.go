@@ -307,8 +307,10 @@ func (t *follower) keepRequest(ctx context.Context, f *Followed, open *forge.Mer
 		return t.describe(ctx, f, open)
 	}
 	mr, err := t.forge.CreateMergeRequest(ctx, t.place.Repo(),
-		forge.NewRequest{Title: requestTitle(f), Body: ownPart(f, followKeeps), SourceBranch: f.Branch,
-			TargetBranch: f.Target})
+		forge.NewRequest{
+			Title: requestTitle(f), Body: ownPart(f, followKeeps), SourceBranch: f.Branch,
+			TargetBranch: f.Target,
+		})
 	if err != nil {
 		return fmt.Errorf("open the merge request of %s: %w", f.Branch, err)
 	}

@@ -16,8 +16,10 @@ import (
 // again.
 func TestDescriptionOfAMoveBack(t *testing.T) {
 	t.Parallel()
-	f := &Followed{Name: "components", URL: "https://hub/acme/components", From: "v1.4.0", To: "v1.4.0",
-		Was: strings.Repeat("1", 40), Commit: strings.Repeat("2", 40), Back: "moved"}
+	f := &Followed{
+		Name: "components", URL: "https://hub/acme/components", From: "v1.4.0", To: "v1.4.0",
+		Was: strings.Repeat("1", 40), Commit: strings.Repeat("2", 40), Back: "moved",
+	}
 	if title := requestTitle(f); title != "components: v1.4.0 → v1.4.0 (moved)" {
 		t.Error(title)
 	}
@@ -37,8 +39,10 @@ type backward struct {
 }
 
 func (*backward) Look(context.Context, gitstore.Commit, string) (*Followed, error) {
-	return &Followed{Name: "one", From: "v1.5.0", To: "v1.4.0", Was: strings.Repeat("1", 40),
-		Commit: strings.Repeat("2", 40), Back: "lower"}, nil
+	return &Followed{
+		Name: "one", From: "v1.5.0", To: "v1.4.0", Was: strings.Repeat("1", 40),
+		Commit: strings.Repeat("2", 40), Back: "lower",
+	}, nil
 }
 
 func (b *backward) Commit(context.Context, gitstore.Commit, *Followed) error {
@@ -49,8 +53,10 @@ func (b *backward) Commit(context.Context, gitstore.Commit, *Followed) error {
 // What is not newer is not committed to the trunk.
 func TestNoCommitOfAMoveBack(t *testing.T) {
 	t.Parallel()
-	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler),
-		PlaceOf: func(string) (hint.Place, bool) { return "", false }})
+	b := New(Config{
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+		PlaceOf: func(string) (hint.Place, bool) { return "", false },
+	})
 	space := &backward{}
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: space}}
 	err := (&follower{trunkTask: trunkTask{task: j}}).one(t.Context(),

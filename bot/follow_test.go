@@ -36,11 +36,13 @@ func (l *looking) Look(ctx context.Context, _ gitstore.Commit, name string) (*Fo
 func TestWhatIsFollowed(t *testing.T) {
 	t.Parallel()
 	l := &looking{}
-	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+	b := New(Config{
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler),
 		PlaceOf: func(address string) (hint.Place, bool) {
 			path, ok := strings.CutPrefix(address, "https://hub/")
 			return hint.NewPlace("hub", path), ok
-		}})
+		},
+	})
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	b.followers.set("hub:acme/other", map[hint.Place][]string{"hub:acme/fleet": {"main"}})
 	for _, c := range []struct {
@@ -85,20 +87,26 @@ func TestEachIsFollowed(t *testing.T) {
 		"inside": errors.New("GET http://10.0.0.7/x: password"), "none": &PinError{Text: "no branch x"},
 		"refused": &PinError{Text: "let the account push", Err: errors.New("10.0.0.7 says no")},
 	}}
-	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler),
-		PlaceOf: func(string) (hint.Place, bool) { return "", false }})
+	b := New(Config{
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+		PlaceOf: func(string) (hint.Place, bool) { return "", false },
+	})
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	f := &fleet.Fleet{}
 	for _, name := range []string{"down", "inside", "none", "refused", "fine"} {
-		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name,
-			Follow: fleet.Follow{MergeRequest: true}})
+		f.Repositories = append(f.Repositories, &fleet.Repository{
+			Name: name, URL: "https://hub/acme/" + name,
+			Follow: fleet.Follow{MergeRequest: true},
+		})
 	}
 	failed, err := (&follower{trunkTask: trunkTask{task: j}, fleet: f}).each(t.Context())
 	if !errors.Is(err, forge.ErrUnavailable) || len(l.got) != 5 {
 		t.Errorf("%v; looked at %q", err, l.got)
 	}
-	want := []string{"inside: it cannot be followed: an internal error (the service's log has the error)",
-		"none: no branch x", "refused: let the account push"}
+	want := []string{
+		"inside: it cannot be followed: an internal error (the service's log has the error)",
+		"none: no branch x", "refused: let the account push",
+	}
 	if !slices.Equal(failed, want) {
 		t.Errorf("the status says %q, want %q", failed, want)
 	}
@@ -120,13 +128,17 @@ func (s *slowly) Look(_ context.Context, _ gitstore.Commit, name string) (*Follo
 func TestRepositoriesThatTakeLong(t *testing.T) {
 	t.Parallel()
 	l := &slowly{now: time.Unix(1000, 0)}
-	b := New(Config{Clock: func() time.Time { return l.now }, Log: slog.New(slog.DiscardHandler),
-		PlaceOf: func(string) (hint.Place, bool) { return "", false }})
+	b := New(Config{
+		Clock: func() time.Time { return l.now }, Log: slog.New(slog.DiscardHandler),
+		PlaceOf: func(string) (hint.Place, bool) { return "", false },
+	})
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	f := &fleet.Fleet{}
 	for _, name := range []string{"a", "b", "c"} {
-		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name,
-			Follow: fleet.Follow{MergeRequest: true}})
+		f.Repositories = append(f.Repositories, &fleet.Repository{
+			Name: name, URL: "https://hub/acme/" + name,
+			Follow: fleet.Follow{MergeRequest: true},
+		})
 	}
 	f.Repositories = append(f.Repositories, &fleet.Repository{Name: "not followed", URL: "https://hub/acme/x"})
 	for _, want := range []struct{ got, failed string }{
@@ -169,8 +181,10 @@ func TestReaches(t *testing.T) {
 		t.Errorf("followers %v", got)
 	}
 	f.set("hub:acme/four", map[hint.Place][]string{"hub:acme/two": {"", "old"}})
-	for branch, want := range map[string]string{"main": "hub:Acme/One hub:acme/two", "": "hub:acme/four",
-		"old": "hub:acme/four", "other": ""} {
+	for branch, want := range map[string]string{
+		"main": "hub:Acme/One hub:acme/two", "": "hub:acme/four",
+		"old": "hub:acme/four", "other": "",
+	} {
 		var names []string
 		for _, p := range b.FollowersOf("hub:acme/Two", branch) {
 			names = append(names, string(p))
@@ -200,7 +214,8 @@ func (f *movingForge) RecentMergeRequests(context.Context, forge.Repository, tim
 }
 
 func (f *movingForge) CreateMergeRequest(_ context.Context, _ forge.Repository,
-	r forge.NewRequest) (*forge.MergeRequest, error) {
+	r forge.NewRequest,
+) (*forge.MergeRequest, error) {
 	f.opened++
 	return &forge.MergeRequest{Number: 2, SourceBranch: r.SourceBranch}, nil
 }
@@ -218,10 +233,14 @@ func (m *moving) Move(context.Context, gitstore.Commit, *Followed) (string, erro
 
 // following returns a task that follows repositories.
 func following(hub Forge, m Follows) *task {
-	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler),
-		Enqueue: func(context.Context, hint.Hint) error { return nil }})
-	return &task{Bot: b, forge: statusForge{hub, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet",
-		log: b.Log, space: &Workspace{Follows: m}}
+	b := New(Config{
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+		Enqueue: func(context.Context, hint.Hint) error { return nil },
+	})
+	return &task{
+		Bot: b, forge: statusForge{hub, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet",
+		log: b.Log, space: &Workspace{Follows: m},
+	}
 }
 
 // A declined commit stays declined while it is the newest, whatever else the trunk's sluice.lock pins meanwhile. Only a
@@ -245,8 +264,10 @@ func TestDeclinedPins(t *testing.T) {
 	} {
 		f := c.f
 		f.Name, f.Branch, f.Target, f.Head, f.To = "components", "sluice-follow/components", "main", "old", "v2"
-		hub, m := &movingForge{recent: []*forge.MergeRequest{{State: c.state, SourceBranch: f.Branch,
-			TargetBranch: c.target, Head: f.Head}}}, &moving{}
+		hub, m := &movingForge{recent: []*forge.MergeRequest{{
+			State: c.state, SourceBranch: f.Branch,
+			TargetBranch: c.target, Head: f.Head,
+		}}}, &moving{}
 		j := following(hub, m)
 		for range 2 - c.moves { // the second time with what the process remembers
 			again := f

@@ -22,7 +22,8 @@ type editedForge struct {
 }
 
 func (f *editedForge) EditMergeRequest(_ context.Context, _ forge.Repository, _ int, title, body string,
-	shut bool) error {
+	shut bool,
+) error {
 	f.title, f.body, f.shut = title, strings.ReplaceAll(strings.TrimSpace(body), "\n", "\r\n"), shut
 	f.edits++
 	return nil
@@ -32,13 +33,17 @@ func (f *editedForge) EditMergeRequest(_ context.Context, _ forge.Repository, _ 
 func describing(body string) (*task, *editedForge) {
 	f := &editedForge{body: body}
 	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler)})
-	return &task{Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet",
-		log: b.Log}, f
+	return &task{
+		Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet",
+		log: b.Log,
+	}, f
 }
 
 func pinned(from, to string) *Followed {
-	return &Followed{Name: "components", URL: "https://hub/acme/components", From: from, To: to,
-		Commit: strings.Repeat("1", 40)}
+	return &Followed{
+		Name: "components", URL: "https://hub/acme/components", From: from, To: to,
+		Commit: strings.Repeat("1", 40),
+	}
 }
 
 // The description of a merge request changes only with what it says, and keeps what people add below it.
@@ -115,23 +120,29 @@ func TestDescriptionsOfPeople(t *testing.T) {
 	foreign := pinned("v1", "v2")
 	foreign.By = "```\\ /merge"
 	for name, c := range map[string]struct{ body, kept string }{
-		"a person's own request": {"Why\n\nDepends-On: https://hub/acme/one/pull/3",
-			"Why\n\nDepends-On: https://hub/acme/one/pull/3"},
+		"a person's own request": {
+			"Why\n\nDepends-On: https://hub/acme/one/pull/3",
+			"Why\n\nDepends-On: https://hub/acme/one/pull/3",
+		},
 		"a fence around the marker": {intro + "~~~\n" + rest + "\n@all\n~~~\n", intro + "~~~\n" + rest +
 			"\n@all\n~~~"},
 		"a fence before the part":     {"~~~\n" + own + "@all\n~~~\n", "~~~\n" + own + "@all\n~~~"},
 		"a comment around the marker": {intro + "<!--\n" + rest + "@all\n", intro + "<!--\n" + rest + "@all"},
 		"text behind the marker":      {strings.TrimSpace(own) + " @all\n", strings.TrimSpace(own) + " @all"},
-		"another fence in the part": {strings.Replace(own, "```text", "~~~~\n```text", 1) + "@all",
-			strings.Replace(own, "```text", "~~~~\n```text", 1) + "@all"},
+		"another fence in the part": {
+			strings.Replace(own, "```text", "~~~~\n```text", 1) + "@all",
+			strings.Replace(own, "```text", "~~~~\n```text", 1) + "@all",
+		},
 		"only a marker":                  {"~~~\n" + followMarker + "@all\n~~~", "~~~\n" + followMarker + "@all\n~~~"},
 		"code":                           {own + "\n\n    @all\n", "    @all"},
 		"the part for a person's commit": {ownPart(foreign, followKeeps) + "\nmine", "mine"},
 		"the part of a closed request":   {ownPart(pinned("v1", "v2"), followDone) + "\nmine", "mine"},
 		"nothing":                        {own, ""},
 		"front matter":                   {"\n---\n@all\n---\nmine", "```text\n> ---\n> @all\n> ---\n> mine\n```"},
-		"front matter with an encoding": {"# coding: utf-8\n\n;;;\n@all\n;;;",
-			"```text\n> # coding: utf-8\n> \n> ;;;\n> @all\n> ;;;\n```"},
+		"front matter with an encoding": {
+			"# coding: utf-8\n\n;;;\n@all\n;;;",
+			"```text\n> # coding: utf-8\n> \n> ;;;\n> @all\n> ;;;\n```",
+		},
 	} {
 		j, f := describing(c.body)
 		for i, to := range []string{"v3", "v4"} {
@@ -196,15 +207,19 @@ func TestFollowEnds(t *testing.T) {
 		"of another branch": {part, false, func(mr *forge.MergeRequest) { mr.SourceBranch = "work" }, 0},
 	} {
 		j, f := describing(c.body)
-		mr := forge.MergeRequest{Number: 1, Title: "components: v1.4.0 → v1.3.0 (lower)", State: forge.Open,
-			SourceBranch: FollowPrefix + "components", TargetBranch: "main", Author: forge.User{Login: "sluice"}}
+		mr := forge.MergeRequest{
+			Number: 1, Title: "components: v1.4.0 → v1.3.0 (lower)", State: forge.Open,
+			SourceBranch: FollowPrefix + "components", TargetBranch: "main", Author: forge.User{Login: "sluice"},
+		}
 		if c.change != nil {
 			c.change(&mr)
 		}
 		j.forge.Forge = &endedForge{f, mr}
 		j.listings.replace(j.place, time.Now(), []*forge.MergeRequest{&mr})
-		one := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "components",
-			Follow: fleet.Follow{MergeRequest: c.follow}}}}
+		one := &fleet.Fleet{Repositories: []*fleet.Repository{{
+			Name:   "components",
+			Follow: fleet.Follow{MergeRequest: c.follow},
+		}}}
 		one.Spec.Trunk = "main"
 		for range 2 {
 			if err := (&follower{trunkTask: trunkTask{task: j}, fleet: one}).announceEnded(t.Context()); err != nil {
@@ -226,32 +241,41 @@ func TestFollowEndsWithTheTrunk(t *testing.T) {
 	var got []hint.Hint
 	b := New(Config{
 		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(_ context.Context,
-			h hint.Hint) error {
+			h hint.Hint,
+		) error {
 			got = append(got, h)
 			return nil
 		},
 		PlaceOf: func(string) (hint.Place, bool) { return "hub:acme/components", true },
 	})
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log}
-	one := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "components",
-		Follow: fleet.Follow{MergeRequest: true}}}}
+	one := &fleet.Fleet{Repositories: []*fleet.Repository{{
+		Name:   "components",
+		Follow: fleet.Follow{MergeRequest: true},
+	}}}
 	one.Spec.Trunk = "main"
 	learn := func(want int) {
 		t.Helper()
-		if err := (&follower{trunkTask: trunkTask{task: j}, tip: gitstore.Commit{Hash: gitstore.Hash{byte(want)}},
-			fleet: one}).enqueue(t.Context()); err != nil || len(got) != want {
+		if err := (&follower{
+			trunkTask: trunkTask{task: j}, tip: gitstore.Commit{Hash: gitstore.Hash{byte(want)}},
+			fleet: one,
+		}).enqueue(t.Context()); err != nil || len(got) != want {
 			t.Errorf("%d tasks, want %d, %v", len(got), want, err)
 		}
 	}
 	learn(1)
 	one.Repositories[0].Follow = fleet.Follow{}
 	learn(2)
-	if (&follower{trunkTask: trunkTask{task: j}, tip: gitstore.Commit{Hash: gitstore.Hash{9}},
-		fleet: one}).enqueue(t.Context()) != nil || len(got) != 2 {
+	if (&follower{
+		trunkTask: trunkTask{task: j}, tip: gitstore.Commit{Hash: gitstore.Hash{9}},
+		fleet: one,
+	}).enqueue(t.Context()) != nil || len(got) != 2 {
 		t.Error("a fleet that follows nothing starts a task")
 	}
 	j.hint.Force = true
-	j.listings.replace(j.place, time.Now(), []*forge.MergeRequest{{Number: 1, State: forge.Open,
-		SourceBranch: FollowPrefix + "components", TargetBranch: "main"}})
+	j.listings.replace(j.place, time.Now(), []*forge.MergeRequest{{
+		Number: 1, State: forge.Open,
+		SourceBranch: FollowPrefix + "components", TargetBranch: "main",
+	}})
 	learn(3)
 }

@@ -32,8 +32,10 @@ func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
 			return &Workspace{Commits: space, Reviews: space, Close: func() {}}, nil
 		},
 	})
-	j := &task{Bot: b, place: "hub:acme/fleet", forge: statusForge{&blankForge{}, "hub:acme/fleet", b.statuses},
-		trunkIs: "main"}
+	j := &task{
+		Bot: b, place: "hub:acme/fleet", forge: statusForge{&blankForge{}, "hub:acme/fleet", b.statuses},
+		trunkIs: "main",
+	}
 	mr := &forge.MergeRequest{Number: 1, Head: "head", State: forge.Open, TargetBranch: "main"}
 	reviewed := func(lacks bool) {
 		t.Helper()
@@ -46,8 +48,10 @@ func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
 		})
 	}
 	due := func() bool {
-		skip, err := (&reviewTask{task: j, mr: mr,
-			target: gitstore.Commit{Hash: gitstore.Hash{1}}}).reviewed(t.Context())
+		skip, err := (&reviewTask{
+			task: j, mr: mr,
+			target: gitstore.Commit{Hash: gitstore.Hash{1}},
+		}).reviewed(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,8 @@ func (b *bombSpace) Revision(_ context.Context, revision string, _ ...string) (g
 }
 
 func (b *bombSpace) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit,
-	error) {
+	error,
+) {
 	return trunkOf(ctx, b, named)
 }
 
@@ -104,8 +105,10 @@ func (b *bombSpace) Review(context.Context, review.Request) (*review.Result, err
 
 // bot returns a Bot that reviews merge request 7 of the repository, and its forge.
 func (b *bombSpace) bot() (*talkingForge, *Bot) {
-	f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Head: b.head.String(), State: forge.Open,
-		TargetBranch: "main"}}}
+	f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{
+		Number: 7, Head: b.head.String(), State: forge.Open,
+		TargetBranch: "main",
+	}}}
 	return f, New(Config{
 		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler),
 		Forges:   func(string) (Forge, bool) { return f, true },
@@ -121,8 +124,10 @@ func (b *bombSpace) bot() (*talkingForge, *Bot) {
 func TestStoppedReview(t *testing.T) {
 	t.Parallel()
 	late := &report.Review{Verdict: report.VerdictError, Stopped: true, Changes: &diff.ChangeSet{
-		Withheld: []diff.Withheld{{App: "shop", Cluster: "prod-1", Environment: "prod",
-			Message: "not rendered: too late"}}, Compared: 2,
+		Withheld: []diff.Withheld{{
+			App: "shop", Cluster: "prod-1", Environment: "prod",
+			Message: "not rendered: too late",
+		}}, Compared: 2,
 	}}
 	for name, c := range map[string]struct {
 		review       *report.Review
@@ -130,10 +135,14 @@ func TestStoppedReview(t *testing.T) {
 		checks       bool
 		refused      error // of check runs
 	}{
-		"no report": {nil, "too much memory", "the review was stopped: the task used too much memory",
-			false, nil},
-		"a report of a part": {late, "1 target cannot be rendered",
-			"`shop` on `prod/prod-1`: not rendered: too late", false, nil},
+		"no report": {
+			nil, "too much memory", "the review was stopped: the task used too much memory",
+			false, nil,
+		},
+		"a report of a part": {
+			late, "1 target cannot be rendered",
+			"`shop` on `prod/prod-1`: not rendered: too late", false, nil,
+		},
 		"a check run":           {nil, "too much memory", "used too much memory", true, nil},
 		"check runs forbidden":  {nil, "too much memory", "used too much memory", true, forge.ErrForbidden},
 		"a forge without those": {nil, "too much memory", "used too much memory", true, forge.ErrUnsupported},
@@ -144,8 +153,10 @@ func TestStoppedReview(t *testing.T) {
 			f, b := space.bot()
 			f.checks = c.refused
 			b.Settings = func(hint.Place) Settings {
-				return Settings{Context: "sluice", Drafts: true,
-					Checks: c.checks}
+				return Settings{
+					Context: "sluice", Drafts: true,
+					Checks: c.checks,
+				}
 			}
 			for step, c := range []struct {
 				head     byte
@@ -154,8 +165,10 @@ func TestStoppedReview(t *testing.T) {
 			}{{1, false, 1}, {1, false, 1}, {1, true, 2}, {1, false, 2}, {2, false, 3}} {
 				space.head = gitstore.Hash{c.head}
 				f.mr.Head = space.head.String()
-				if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
-					Force: c.force}); err != nil {
+				if err := b.Do(t.Context(), hint.Hint{
+					Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
+					Force: c.force,
+				}); err != nil {
 					t.Fatal(err)
 				}
 				space.trunk++ // a commit that concerns every merge request
@@ -172,8 +185,10 @@ func TestStoppedReview(t *testing.T) {
 				t.Errorf("the comments are %q", text)
 			}
 			if c.review == nil { // another process reads it from the forge
-				if err := New(b.Config).Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review,
-					Number: 7}); err != nil || space.reviews != 3 {
+				if err := New(b.Config).Do(t.Context(), hint.Hint{
+					Place: "hub:acme/fleet", Kind: hint.Review,
+					Number: 7,
+				}); err != nil || space.reviews != 3 {
 					t.Errorf("%d reviews after a restart, expected 3 (%v)", space.reviews, err)
 				}
 				return
@@ -182,8 +197,10 @@ func TestStoppedReview(t *testing.T) {
 			complete.Stopped = false
 			space.review = &complete
 			for _, force := range []bool{true, false} {
-				if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
-					Force: force}); err != nil {
+				if err := b.Do(t.Context(), hint.Hint{
+					Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
+					Force: force,
+				}); err != nil {
 					t.Fatal(err)
 				}
 				space.trunk++
@@ -198,8 +215,10 @@ func TestStoppedReview(t *testing.T) {
 // A review whose status the forge does not take is repeated, also one that exceeds a limit: otherwise its head never gets a status.
 func TestStoppedReviewWithoutStatus(t *testing.T) {
 	t.Parallel()
-	for name, review := range map[string]*report.Review{"no report": nil,
-		"a report of a part": {Verdict: report.VerdictError, Stopped: true, Changes: &diff.ChangeSet{}}} {
+	for name, review := range map[string]*report.Review{
+		"no report":          nil,
+		"a report of a part": {Verdict: report.VerdictError, Stopped: true, Changes: &diff.ChangeSet{}},
+	} {
 		space := &bombSpace{head: gitstore.Hash{1}, review: review}
 		f, b := space.bot()
 		f.refuse = 1
@@ -256,8 +275,10 @@ func TestClosedForgetsTheReview(t *testing.T) {
 	})
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log}
 	j.update(7, func(s *headState) { s.own.input = input{head: "head"} })
-	if err := (&reviewTask{task: j, mr: &forge.MergeRequest{Number: 7,
-		State: forge.Closed}}).closed(t.Context()); err == nil {
+	if err := (&reviewTask{task: j, mr: &forge.MergeRequest{
+		Number: 7,
+		State:  forge.Closed,
+	}}).closed(t.Context()); err == nil {
 		t.Fatal("the cleanup was not interrupted")
 	}
 	if j.state(7).own.input.head == "head" {

@@ -23,7 +23,8 @@ func (u *updates) OpenMergeRequests(context.Context, forge.Repository, string) (
 }
 
 func (u *updates) RecentMergeRequests(_ context.Context, _ forge.Repository, since time.Time) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	u.recent++
 	return u.where(func(mr *forge.MergeRequest) bool { return !mr.Updated.Before(since) }), nil
 }
@@ -56,8 +57,10 @@ func (u *updates) where(is func(*forge.MergeRequest) bool) []*forge.MergeRequest
 func listingJob(f Forge, now *time.Time) *task {
 	clock := func() time.Time { return *now }
 	b := New(Config{Clock: clock, Log: slog.New(slog.DiscardHandler)})
-	return &task{Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
-		settings: Settings{Drafts: true}, log: b.Log}
+	return &task{
+		Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
+		settings: Settings{Drafts: true}, log: b.Log,
+	}
 }
 
 // TestListing: one listing returns the merge request and the others of its head. Later listings ask for updates alone,
@@ -67,8 +70,10 @@ func TestListing(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(10_000, 0)
 	mr := func(number int, head string, age time.Duration) *forge.MergeRequest {
-		return &forge.MergeRequest{Number: number, Head: head, Body: "text", State: forge.Open, TargetBranch: "main",
-			Updated: now.Add(-age)}
+		return &forge.MergeRequest{
+			Number: number, Head: head, Body: "text", State: forge.Open, TargetBranch: "main",
+			Updated: now.Add(-age),
+		}
 	}
 	f := &updates{all: []*forge.MergeRequest{mr(1, "a", time.Hour), mr(2, "b", 2*time.Hour), mr(3, "a", 3*time.Hour)}}
 	j := listingJob(f, &now)

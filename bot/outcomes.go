@@ -59,7 +59,8 @@ const maxOutcome = 48 << 10
 // the middle, the function gets what that did, and goes on with the next command: a repeated one that was refused could
 // be allowed by now. It stores what it did after each command. A cancelled task still stores it.
 func (t *commandTask) once(ctx context.Context, c *forge.Comment,
-	execute func(done outcome, store func(outcome) error) (outcome, error)) (outcome, error) {
+	execute func(done outcome, store func(outcome) error) (outcome, error),
+) (outcome, error) {
 	done, known, err := t.executed(ctx, c.ID)
 	if err != nil || known && !done.Open {
 		return done, err
@@ -91,7 +92,8 @@ func (t *commandTask) once(ctx context.Context, c *forge.Comment,
 // execute executes the commands in order, without those that an earlier attempt executed, and stores what it did after
 // each but the last. It continues after a refused command.
 func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command,
-	done outcome, store func(outcome) error) (outcome, error) {
+	done outcome, store func(outcome) error,
+) (outcome, error) {
 	by, err := t.person(ctx, c)
 	if err != nil {
 		return done, err
@@ -113,8 +115,10 @@ func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *fo
 		}
 		t.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused",
 			err != nil)
-		done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(),
-			Outcome: text, At: c.Created})
+		done.Entries = append(done.Entries, report.CommandEntry{
+			Who: c.Author.Login, Command: one.String(),
+			Outcome: text, At: c.Created,
+		})
 		if done.Open = i < len(commands)-1; done.Open {
 			if err := store(done); err != nil {
 				return done, err

@@ -60,11 +60,15 @@ func (r *room) EditComment(ctx context.Context, repo forge.Repository, number in
 func (r *room) say(login, text string, at time.Time) hint.Hint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := forge.Comment{ID: int64(len(r.all) + 1), Author: forge.User{Login: login}, Body: text, Created: at,
-		Updated: at}
+	c := forge.Comment{
+		ID: int64(len(r.all) + 1), Author: forge.User{Login: login}, Body: text, Created: at,
+		Updated: at,
+	}
 	r.all = append(r.all, c)
-	return hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 7, Comment: c.ID,
-		Text: forge.TextDigest(text), At: at}
+	return hint.Hint{
+		Place: "hub:acme/fleet", Kind: hint.Comment, Number: 7, Comment: c.ID,
+		Text: forge.TextDigest(text), At: at,
+	}
 }
 
 // log returns Sluice's own comment.
@@ -145,8 +149,10 @@ func TestEditedAfterItsCommands(t *testing.T) {
 	h = r.say("mia", "/sluice retry", now)
 	r.all[0].Body = "/sluice cancel"
 	for range 2 {
-		j, reviews := roomed(r, kept, hint.Hint{Place: h.Place, Kind: h.Kind, Number: 8, Comment: h.Comment,
-			Text: h.Text, At: now})
+		j, reviews := roomed(r, kept, hint.Hint{
+			Place: h.Place, Kind: h.Kind, Number: 8, Comment: h.Comment,
+			Text: h.Text, At: now,
+		})
 		if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 ||
 			!strings.Contains(r.log(), "edited") {
 			t.Errorf("%v, %d reviews, the log is\n%s", err, *reviews, r.log())
@@ -168,8 +174,10 @@ func (s stubbornOutcomes) Keep(context.Context, hint.Place, int, int64, string) 
 // A comment whose outcome cannot be looked up is not executed. One whose outcome cannot be kept is repeated.
 func TestOutcomesThatFail(t *testing.T) {
 	t.Parallel()
-	for executed, o := range map[int]Outcomes{0: stubbornOutcomes{read: errNoAnswer},
-		1: stubbornOutcomes{write: errNoAnswer}} {
+	for executed, o := range map[int]Outcomes{
+		0: stubbornOutcomes{read: errNoAnswer},
+		1: stubbornOutcomes{write: errNoAnswer},
+	} {
 		r := &room{}
 		j, reviews := roomed(r, o, r.say("mia", "/sluice retry", time.Now()))
 		if err := (&commandTask{task: j}).comment(t.Context()); !errors.Is(err, errNoAnswer) || *reviews != executed ||
@@ -206,31 +214,55 @@ func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 		handled              bool
 		want                 bool
 	}{
-		"an approval after a promotion": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice approve prod", want: true},
-		"a mistake before it": {login: "mia", first: "/sluice promot prod",
-			second: "/sluice approve prod", want: true},
-		"after another person's": {login: "ada", first: "/sluice promote prod",
-			second: "/sluice approve prod", want: true},
+		"an approval after a promotion": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", want: true,
+		},
+		"a mistake before it": {
+			login: "mia", first: "/sluice promot prod",
+			second: "/sluice approve prod", want: true,
+		},
+		"after another person's": {
+			login: "ada", first: "/sluice promote prod",
+			second: "/sluice approve prod", want: true,
+		},
 		"after a remark": {login: "mia", first: "looks good", second: "/sluice approve prod"},
-		"after an executed one": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice approve prod", handled: true},
-		"after Sluice's own": {login: "sluice", first: "/sluice promote prod",
-			second: "/sluice approve prod"},
-		"long after": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice approve prod", between: time.Hour},
-		"it has waited": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice approve prod", waited: orderFor},
-		"both have waited for a hydration": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice approve prod", queued: time.Hour, want: true},
-		"from a replica whose clock is late": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice approve prod", queued: -time.Hour, waited: orderFor},
-		"a freeze does not wait": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice freeze prod --reason x"},
-		"a freeze and an approval do": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice freeze prod --reason x\n/sluice approve prod", want: true},
-		"a cancel and a halt do not either": {login: "mia", first: "/sluice promote prod",
-			second: "/sluice cancel\n/sluice halt prod --reason x"},
+		"after an executed one": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", handled: true,
+		},
+		"after Sluice's own": {
+			login: "sluice", first: "/sluice promote prod",
+			second: "/sluice approve prod",
+		},
+		"long after": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", between: time.Hour,
+		},
+		"it has waited": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", waited: orderFor,
+		},
+		"both have waited for a hydration": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", queued: time.Hour, want: true,
+		},
+		"from a replica whose clock is late": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", queued: -time.Hour, waited: orderFor,
+		},
+		"a freeze does not wait": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice freeze prod --reason x",
+		},
+		"a freeze and an approval do": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice freeze prod --reason x\n/sluice approve prod", want: true,
+		},
+		"a cancel and a halt do not either": {
+			login: "mia", first: "/sluice promote prod",
+			second: "/sluice cancel\n/sluice halt prod --reason x",
+		},
 	} {
 		r, kept := &room{}, newOwnOutcomes()
 		r.say(c.login, c.first, now.Add(-c.between))
@@ -335,8 +367,10 @@ func TestOnlyTheRestIsRepeated(t *testing.T) {
 		strings.Count(r.log(), "not understood") != 1 {
 		t.Errorf("%d reviews started, and the log is\n%s", started, r.log())
 	}
-	if done, known, err := (&commandTask{task: &task{Bot: &Bot{Config: Config{Outcomes: own}}, hint: h,
-		place: h.Place}}).executed(t.Context(), h.Comment); done.Open || !known || err != nil {
+	if done, known, err := (&commandTask{task: &task{
+		Bot: &Bot{Config: Config{Outcomes: own}}, hint: h,
+		place: h.Place,
+	}}).executed(t.Context(), h.Comment); done.Open || !known || err != nil {
 		t.Errorf("open is %t, known %t, %v", done.Open, known, err)
 	}
 }

@@ -24,8 +24,10 @@ func (t *commandTask) askLater(ctx context.Context, mr *forge.MergeRequest) (str
 	if _, err := t.trustFor(ctx, mr); err != nil {
 		return "", err
 	}
-	err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Question, Number: mr.Number, Comment: t.hint.Comment,
-		Text: t.text, ID: t.hint.ID})
+	err := t.Enqueue(ctx, hint.Hint{
+		Place: t.place, Kind: hint.Question, Number: mr.Number, Comment: t.hint.Comment,
+		Text: t.text, ID: t.hint.ID,
+	})
 	return "the answer follows in a comment", err
 }
 
@@ -95,6 +97,7 @@ func (t *commandTask) answer(ctx context.Context, mr *forge.MergeRequest, o Orde
 
 // reply posts an answer as a separate comment, once, even if the task is repeated.
 func (t *commandTask) reply(ctx context.Context, mr *forge.MergeRequest, o Order, text func() (string, error)) (string,
-	error) {
+	error,
+) {
 	return "answered", publish.Answer(ctx, t.forge, t.place.Repo(), mr.Number, "answer/"+o.ID, text)
 }

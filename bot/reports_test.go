@@ -43,7 +43,8 @@ func (f *talkingForge) Comments(context.Context, forge.Repository, int) ([]forge
 }
 
 func (f *talkingForge) CreateComment(_ context.Context, _ forge.Repository, _ int, body string) (*forge.Comment,
-	error) {
+	error,
+) {
 	if f.mute {
 		return nil, forge.ErrForbidden
 	}
@@ -107,8 +108,10 @@ func (s *changedSpace) Review(_ context.Context, r review.Request) (*review.Resu
 	return &review.Result{Review: &report.Review{
 		Fleet: "demo", Base: r.Base.Hash.String(), Head: r.Head.Hash.String(), Version: "test",
 		Verdict: report.VerdictWarn, Changes: &diff.ChangeSet{},
-		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning,
-			Message: "m"}}},
+		Findings: report.Findings{Introduced: []report.Finding{{
+			Rule: "x", Severity: report.SeverityWarning,
+			Message: "m",
+		}}},
 	}}, nil
 }
 
@@ -151,8 +154,10 @@ func TestReportIsLinked(t *testing.T) {
 	const page = "https://sluice.example.com/f/a/b/-/merge-requests/7/0100.html"
 	for _, k := range []*keeper{{address: page}, {err: errors.New("no space left on device")}} {
 		space := &changedSpace{bombSpace{head: gitstore.Hash{1}}}
-		f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Title: "Seven",
-			URL: "https://f.example.com/7", Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}
+		f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{
+			Number: 7, Title: "Seven",
+			URL: "https://f.example.com/7", Head: space.head.String(), State: forge.Open, TargetBranch: "main",
+		}}}
 		var log bytes.Buffer
 		b := New(Config{
 			Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.NewTextHandler(&log, nil)),
@@ -200,7 +205,8 @@ func (f *goneForge) MergeRequest(ctx context.Context, r forge.Repository, number
 }
 
 func (f *goneForge) OpenMergeRequests(ctx context.Context, r forge.Repository, branch string) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	if f.gone {
 		return nil, nil
 	}
@@ -214,8 +220,10 @@ func TestMergeRequestThatIsGone(t *testing.T) {
 	t.Parallel()
 	k := &keeper{}
 	space := &changedSpace{bombSpace{head: gitstore.Hash{1}}}
-	f := &goneForge{talkingForge: talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Title: "Seven",
-		Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}}
+	f := &goneForge{talkingForge: talkingForge{bombForge: bombForge{mr: forge.MergeRequest{
+		Number: 7, Title: "Seven",
+		Head: space.head.String(), State: forge.Open, TargetBranch: "main",
+	}}}}
 	var opened error
 	var waiting []hint.Hint
 	b := New(Config{

@@ -155,8 +155,10 @@ func (t *task) retryBehind(number int) error {
 		wait = first
 	}
 	t.update(number, func(s *headState) { s.behind = wait })
-	return &Later{Until: t.Clock().Add(wait),
-		Err: fmt.Errorf("the forge and Git report different heads of merge request %d", number)}
+	return &Later{
+		Until: t.Clock().Add(wait),
+		Err:   fmt.Errorf("the forge and Git report different heads of merge request %d", number),
+	}
 }
 
 // cannot reports the reason why a merge request cannot be reviewed. A change of the merge request or of one of its
@@ -177,8 +179,10 @@ func (t *reviewTask) cannot(ctx context.Context, why, basis string) error {
 		if err != nil {
 			return err
 		}
-		err = f.SetCheck(ctx, t.place.Repo(), forge.Check{Name: f.context, Commit: mr.Head, State: forge.Failure,
-			Title: why, Summary: why})
+		err = f.SetCheck(ctx, t.place.Repo(), forge.Check{
+			Name: f.context, Commit: mr.Head, State: forge.Failure,
+			Title: why, Summary: why,
+		})
 		unlock()
 		if err == nil {
 			t.update(mr.Number, func(s *headState) { s.failure = failure{mr.Head, why} })
@@ -195,8 +199,10 @@ func (t *reviewTask) cannot(ctx context.Context, why, basis string) error {
 // reason, then in the status. Without the comment, an earlier review would stand there as if it were that of this head.
 func (t *reviewTask) exceeded(ctx context.Context, why string) error {
 	mr := t.mr
-	r := &report.Review{Repository: t.place.Repo().Path, Head: mr.Head, Verdict: report.VerdictError,
-		Errors: []string{why}}
+	r := &report.Review{
+		Repository: t.place.Repo().Path, Head: mr.Head, Verdict: report.VerdictError,
+		Errors: []string{why},
+	}
 	r.MergeRequest.Number, r.MergeRequest.URL, r.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	t.deps.Show(r, t.place)
 	var outcome publish.Outcome

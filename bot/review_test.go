@@ -21,8 +21,10 @@ func TestBehind(t *testing.T) {
 		}
 		return later.Until.Sub(now)
 	}
-	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second,
-		16 * time.Second, 32 * time.Second, time.Minute, time.Minute} {
+	for i, want := range []time.Duration{
+		time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second,
+		16 * time.Second, 32 * time.Second, time.Minute, time.Minute,
+	} {
 		if got := wait(7); got != want {
 			t.Errorf("look %d waits %s, not %s", i, got, want)
 		}

@@ -33,7 +33,8 @@ const maxRollouts = 30
 // rollouts updates the rollout in the comments of merged merge requests, from the tip back to the first commits that
 // every environment runs. It sends no request for a commit whose rollout did not change.
 func (r reporter) rollouts(ctx context.Context, f *fleet.Fleet, result *hydrate.Result,
-	promotions []promote.Status) error {
+	promotions []promote.Status,
+) error {
 	const key = "rollouts"
 	state := stateOf(r.tip, result, promotions)
 	if r.seen(key, state) {
@@ -113,7 +114,8 @@ func (r reporter) publishRollout(ctx context.Context, c gitstore.Commit, rows []
 // rolloutRows returns the state of a commit in each environment, and whether all environments run it. place maps the
 // trunk's commits to their position, the newest at 0: an environment that runs a newer commit runs this one too.
 func rolloutRows(commit gitstore.Hash, place map[gitstore.Hash]int, running []promote.Running, f *fleet.Fleet,
-	result *hydrate.Result, promotions []promote.Status) (rows []report.RolloutRow, everywhere bool) {
+	result *hydrate.Result, promotions []promote.Status,
+) (rows []report.RolloutRow, everywhere bool) {
 	out := make([]report.RolloutRow, 0, len(running))
 	status := map[string]hydrate.EnvironmentResult{}
 	if result != nil {
@@ -243,8 +245,10 @@ func (r reporter) hydrated(ctx context.Context, result *hydrate.Result) error {
 	var failed []error
 	name := r.context() + "/hydrate" // red if an earlier task could not hydrate the commit
 	if state := r.forge.state(ctx, r.place.Repo(), r.tip.Hash.String(), name); state == forge.Failure {
-		failed = append(failed, r.setStatus(ctx, forge.Status{Context: name, State: forge.Success,
-			Description: "hydrated"}, false, r.tip.Hash.String()))
+		failed = append(failed, r.setStatus(ctx, forge.Status{
+			Context: name, State: forge.Success,
+			Description: "hydrated",
+		}, false, r.tip.Hash.String()))
 	}
 	for _, e := range result.Environments {
 		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
@@ -304,8 +308,10 @@ func promotedStatuses(prefix string, e *promote.Status) []promotedStatus {
 	add := func(commit, text string) {
 		if commit != "" && !red[commit] {
 			red[commit] = true
-			out = append(out, promotedStatus{forge.Status{Context: name, State: forge.Failure,
-				Description: e.Environment + ": " + text}, []string{commit}})
+			out = append(out, promotedStatus{forge.Status{
+				Context: name, State: forge.Failure,
+				Description: e.Environment + ": " + text,
+			}, []string{commit}})
 		}
 	}
 	r := &e.Decision.Record

@@ -36,8 +36,10 @@ func (m *movingFleets) Affected(context.Context, gitstore.Hash, gitstore.Hash) (
 }
 
 func (m *movingFleets) Fleet(context.Context, gitstore.Hash) (*fleet.Fleet, fleet.Problems, error) {
-	f := &fleet.Fleet{Clusters: []*fleet.Cluster{{Name: "c1", File: "clusters/c1.yaml"}},
-		Workspaces: []*fleet.Workspace{{Name: "team", File: "workspaces/team.yaml"}}}
+	f := &fleet.Fleet{
+		Clusters:   []*fleet.Cluster{{Name: "c1", File: "clusters/c1.yaml"}},
+		Workspaces: []*fleet.Workspace{{Name: "team", File: "workspaces/team.yaml"}},
+	}
 	f.Spec.Trunk = "main"
 	return f, nil, nil
 }
@@ -47,7 +49,8 @@ func (m *movingFleets) Revision(context.Context, string, ...string) (gitstore.Co
 }
 
 func (m *movingFleets) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit,
-	error) {
+	error,
+) {
 	return trunkOf(ctx, m, named)
 }
 
@@ -70,10 +73,18 @@ func TestTrunkCommits(t *testing.T) {
 	}{
 		{"a file that no target reads", []string{"README.md"}, nil, own, false},
 		{"another app", []string{"apps/web/app.yaml"}, []fleet.AffectedTarget{changed("c1", "web")}, own, false},
-		{"the app on another cluster", []string{"apps/shop/layers/cluster/c2/values.yaml"},
-			[]fleet.AffectedTarget{changed("c2", "shop")}, own, false},
-		{"a shared layer", []string{"apps/shop/layers/global/values.yaml"},
-			[]fleet.AffectedTarget{changed("c1", "shop"), changed("c2", "shop")}, own, true},
+		{
+			"the app on another cluster",
+			[]string{"apps/shop/layers/cluster/c2/values.yaml"},
+			[]fleet.AffectedTarget{changed("c2", "shop")},
+			own, false,
+		},
+		{
+			"a shared layer",
+			[]string{"apps/shop/layers/global/values.yaml"},
+			[]fleet.AffectedTarget{changed("c1", "shop"), changed("c2", "shop")},
+			own, true,
+		},
 		{"the same file", []string{"a/values.yaml"}, nil, own, true},
 		{"a file in place of a folder", []string{"a"}, nil, own, true},
 		{"a folder in place of a file", []string{"a/values.yaml/x"}, nil, own, true},
@@ -83,12 +94,27 @@ func TestTrunkCommits(t *testing.T) {
 		{"sluice.lock", []string{"sluice.lock"}, nil, own, true},
 		{"a cluster", []string{"clusters/c1.yaml"}, nil, own, true},
 		{"a workspace", []string{"workspaces/team.yaml"}, nil, own, true},
-		{"a new app on the cluster", []string{"apps/new/app.yaml"}, []fleet.AffectedTarget{added("c1", "new")}, own,
-			true},
-		{"a new app on another cluster", []string{"apps/new/app.yaml"}, []fleet.AffectedTarget{added("c2", "new")}, own,
-			false},
-		{"the app, which the merge request adds to a cluster", []string{"charts/shop/x"},
-			[]fleet.AffectedTarget{changed("c2", "shop")}, []fleet.AffectedTarget{added("c1", "shop")}, true},
+		{
+			"a new app on the cluster",
+			[]string{"apps/new/app.yaml"},
+			[]fleet.AffectedTarget{added("c1", "new")},
+			own,
+			true,
+		},
+		{
+			"a new app on another cluster",
+			[]string{"apps/new/app.yaml"},
+			[]fleet.AffectedTarget{added("c2", "new")},
+			own,
+			false,
+		},
+		{
+			"the app, which the merge request adds to a cluster",
+			[]string{"charts/shop/x"},
+			[]fleet.AffectedTarget{changed("c2", "shop")},
+			[]fleet.AffectedTarget{added("c1", "shop")},
+			true,
+		},
 	} {
 		space := &movingFleets{trunk: c.trunk, change: []string{"a/values.yaml", "b/values.yaml"}, affected: c.affected}
 		now := time.Unix(0, 0)

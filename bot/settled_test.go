@@ -65,8 +65,10 @@ func (f *refusingForge) SetStatus(ctx context.Context, repo forge.Repository, co
 // it.
 func TestSettledRepositoriesAreNotCheckedAgain(t *testing.T) {
 	t.Parallel()
-	resting := promote.Status{Environment: "prod", Source: rollout.Source{Commit: "0102"},
-		Decision: rollout.Decision{Actions: []rollout.Action{{Kind: rollout.Nothing}}}}
+	resting := promote.Status{
+		Environment: "prod", Source: rollout.Source{Commit: "0102"},
+		Decision: rollout.Decision{Actions: []rollout.Action{{Kind: rollout.Nothing}}},
+	}
 	for name, c := range map[string]struct {
 		before  func(*restingSpace, *refusingForge, *Settings) // the first task
 		between func(*restingSpace, *Settings)                 // the two tasks
@@ -75,34 +77,44 @@ func TestSettledRepositoriesAreNotCheckedAgain(t *testing.T) {
 	}{
 		"nothing moved": {},
 		"case of the path": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings) {
+			_ *Settings,
+		) {
 			s.output = "Acme/Fleet"
 		}},
 		"a branch moved": {between: func(s *restingSpace, _ *Settings) { s.refs = "two" }, again: true},
 		"a sweep":        {force: true, again: true},
 		"other settings": {between: func(_ *restingSpace, o *Settings) { o.PerPush = 3 }, again: true},
 		"output elsewhere": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings) {
+			_ *Settings,
+		) {
 			s.output = "acme/output"
 		}, again: true},
-		"output on no forge": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) { s.onForge = false },
-			again: true},
+		"output on no forge": {
+			before: func(s *restingSpace, _ *refusingForge, _ *Settings) { s.onForge = false },
+			again:  true,
+		},
 		"promotions failed": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings) {
+			_ *Settings,
+		) {
 			s.failed = errors.New("down")
 		}, again: true},
 		"a promotion waits": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings) {
+			_ *Settings,
+		) {
 			s.promotions[0].Decision.WaitsFor = "bake"
 		}, again: true},
 		"a promotion is done": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings) {
+			_ *Settings,
+		) {
 			s.promotions[0].Done = []string{"wave"}
 		}, again: true},
-		"statuses refused": {before: func(_ *restingSpace, f *refusingForge, _ *Settings) { f.refuses = true },
-			again: true},
+		"statuses refused": {
+			before: func(_ *restingSpace, f *refusingForge, _ *Settings) { f.refuses = true },
+			again:  true,
+		},
 		"commits were missed": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings) {
+			_ *Settings,
+		) {
 			s.missed = []gitstore.Commit{{}}
 		}, again: true},
 		"an environment is updated": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) {
@@ -118,8 +130,10 @@ func TestSettledRepositoriesAreNotCheckedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &restingSpace{refs: "one", output: "acme/fleet", onForge: true, promotions: []promote.Status{resting}}
-			s.result.Environments = []hydrate.EnvironmentResult{{Name: "dev", Status: hydrate.StatusUnchanged,
-				Old: "0304"}, {Name: "prod", Status: hydrate.StatusChecked}}
+			s.result.Environments = []hydrate.EnvironmentResult{{
+				Name: "dev", Status: hydrate.StatusUnchanged,
+				Old: "0304",
+			}, {Name: "prod", Status: hydrate.StatusChecked}}
 			f, settings := &refusingForge{sharedHead: &sharedHead{}}, Settings{Context: "sluice"}
 			b := New(Config{
 				Clock: time.Now, Log: slog.New(slog.DiscardHandler),
@@ -132,8 +146,10 @@ func TestSettledRepositoriesAreNotCheckedAgain(t *testing.T) {
 			})
 			do := func(force bool) {
 				t.Helper()
-				if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Trunk,
-					Force: force}); err != nil {
+				if err := b.Do(t.Context(), hint.Hint{
+					Place: "hub:acme/fleet", Kind: hint.Trunk,
+					Force: force,
+				}); err != nil {
 					t.Fatal(err)
 				}
 			}

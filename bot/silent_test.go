@@ -64,8 +64,10 @@ func TestSilentAppsAreReported(t *testing.T) {
 		{15 * time.Minute, "", "prod waits: shop, web on eu-1 posted no status argocd/shop/* since " +
 			rollout.Stamp(moved), []string{"eu-1", "eu-2"}},
 		{20 * time.Minute, "", "prod waits: shop, web on eu-1 ", nil},
-		{25 * time.Minute, "eu-1/shop", "prod waits: web on eu-1 posted no status argocd/web/* since ",
-			[]string{"eu-1"}},
+		{
+			25 * time.Minute, "eu-1/shop", "prod waits: web on eu-1 posted no status argocd/web/* since ",
+			[]string{"eu-1"},
+		},
 		{30 * time.Minute, "eu-1/web", "prod waits: shop, web on eu-2 ", nil},
 		{35 * time.Minute, "eu-2/web", "prod waits: shop on eu-2 ", []string{"eu-2"}},
 	} {
@@ -95,12 +97,16 @@ func rolling(t *testing.T, now, moved time.Time, posted map[string]bool) promote
 	t.Helper()
 	source := rollout.Source{Commit: "c1"}
 	record := rollout.NewRecord("prod")
-	record.Progress = &rollout.Progress{Source: source, Tree: "t", Started: moved, LastMove: moved,
-		Changed: []string{"eu-1", "eu-2"}, Current: 2}
+	record.Progress = &rollout.Progress{
+		Source: source, Tree: "t", Started: moved, LastMove: moved,
+		Changed: []string{"eu-1", "eu-2"}, Current: 2,
+	}
 	var clusters []rollout.ClusterState
 	for _, name := range record.Progress.Changed {
-		c := rollout.ClusterState{Cluster: rollout.Cluster{Name: name}, Tree: "t", Desired: "t",
-			Apps: []string{"shop", "web"}}
+		c := rollout.ClusterState{
+			Cluster: rollout.Cluster{Name: name}, Tree: "t", Desired: "t",
+			Apps: []string{"shop", "web"},
+		}
 		for _, app := range c.Apps {
 			if posted[name+"/"+app] {
 				c.Statuses = append(c.Statuses, rollout.Status{Name: "argocd/" + app + "/" + name, State: "success"})

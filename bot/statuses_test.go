@@ -113,16 +113,20 @@ func TestPromotedStatuses(t *testing.T) {
 	t.Parallel()
 	running := func(change func(*promote.Status)) *promote.Status {
 		e := &promote.Status{Environment: "prod", Source: rollout.Source{Commit: "good"}, Tip: "rendered"}
-		e.Decision.Waves = []rollout.WaveProgress{{Name: "canary", State: rollout.WaveDone},
-			{Name: "rest", State: rollout.WaveDone}}
+		e.Decision.Waves = []rollout.WaveProgress{
+			{Name: "canary", State: rollout.WaveDone},
+			{Name: "rest", State: rollout.WaveDone},
+		}
 		if change != nil {
 			change(e)
 		}
 		return e
 	}
 	hold := func(cause rollout.HoldCause, commit, by string) rollout.Hold {
-		return rollout.Hold{Cause: cause, Source: rollout.Source{Commit: commit}, By: by, Reason: "red health",
-			Since: time.Now()}
+		return rollout.Hold{
+			Cause: cause, Source: rollout.Source{Commit: commit}, By: by, Reason: "red health",
+			Since: time.Now(),
+		}
 	}
 	for name, c := range map[string]struct {
 		e    *promote.Status
@@ -131,8 +135,10 @@ func TestPromotedStatuses(t *testing.T) {
 		"done": {running(nil), []string{"success good,rendered: prod runs it"}},
 		"last wave": {
 			running(func(e *promote.Status) {
-				e.Decision.Waves[1] = rollout.WaveProgress{Name: "rest", State: rollout.WaveBaking,
-					Reason: "health: eu-1"}
+				e.Decision.Waves[1] = rollout.WaveProgress{
+					Name: "rest", State: rollout.WaveBaking,
+					Reason: "health: eu-1",
+				}
 			}),
 			[]string{"pending good,rendered: prod wave rest, 2 of 2: baking (health: eu-1)"},
 		},
@@ -144,21 +150,27 @@ func TestPromotedStatuses(t *testing.T) {
 			running(func(e *promote.Status) {
 				e.Decision.Record.Holds = []rollout.Hold{hold(rollout.CauseFailed, "bad", "")}
 			}),
-			[]string{"failure bad: prod: failed and was rolled back by Sluice: red health",
-				"success good,rendered: prod runs it"},
+			[]string{
+				"failure bad: prod: failed and was rolled back by Sluice: red health",
+				"success good,rendered: prod runs it",
+			},
 		},
 		"a part went back": {
 			running(func(e *promote.Status) {
-				e.Decision.Record.Holds = []rollout.Hold{hold(rollout.CauseRolledBack, "good", "mia"),
-					hold(rollout.CauseStopped, "good", "mia")}
+				e.Decision.Record.Holds = []rollout.Hold{
+					hold(rollout.CauseRolledBack, "good", "mia"),
+					hold(rollout.CauseStopped, "good", "mia"),
+				}
 			}),
 			[]string{"failure good: prod: was rolled back by mia: red health"},
 		},
 		"going back": {
 			running(func(e *promote.Status) {
 				e.Source.Commit = "bad"
-				e.Decision.Record.Rollback = &rollout.Rollback{From: rollout.Source{Commit: "bad"},
-					Reason: "red health"}
+				e.Decision.Record.Rollback = &rollout.Rollback{
+					From:   rollout.Source{Commit: "bad"},
+					Reason: "red health",
+				}
 			}),
 			[]string{"failure bad: prod: is being rolled back: red health"},
 		},
@@ -195,12 +207,16 @@ func TestLeftOutInTheRollout(t *testing.T) {
 	}
 	newest, middle, oldest := hash("c"), hash("b"), hash("a")
 	place := map[gitstore.Hash]int{newest: 0, middle: 1, oldest: 2}
-	status := promote.Status{Environment: "prod", Tip: "d", Source: rollout.Source{Commit: newest.String(),
-		Apps: map[string]string{"team-a/cart": oldest.String(), "team-b/till": oldest.String()}}}
+	status := promote.Status{Environment: "prod", Tip: "d", Source: rollout.Source{
+		Commit: newest.String(),
+		Apps:   map[string]string{"team-a/cart": oldest.String(), "team-b/till": oldest.String()},
+	}}
 	status.Decision.LeftOut = []string{"team-a"}
 	running := []promote.Running{{Environment: "prod", Source: newest}}
-	for commit, want := range map[gitstore.Hash]string{newest: "runs it without team-a",
-		middle: "runs it without team-a", oldest: "runs it"} {
+	for commit, want := range map[gitstore.Hash]string{
+		newest: "runs it without team-a",
+		middle: "runs it without team-a", oldest: "runs it",
+	} {
 		rows, everywhere := rolloutRows(commit, place, running, &fleet.Fleet{}, nil, []promote.Status{status})
 		if rows[0].State != want || everywhere != (want == "runs it") {
 			t.Errorf("%s: %q, everywhere %v", commit.Short(), rows[0].State, everywhere)
@@ -216,12 +232,18 @@ func TestLeftOutInTheRollout(t *testing.T) {
 func TestRolledBackInTheRollout(t *testing.T) {
 	const bad, good = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	for want, h := range map[string]rollout.Hold{
-		"rolled back to aaaaaaaa by mia: red health (all of prod)": {Cause: rollout.CauseRolledBack, By: "mia",
-			Reason: "red health"},
-		"failed and was rolled back to aaaaaaaa by Sluice (wave canary)": {Cause: rollout.CauseFailed, Wave: "canary",
-			Clusters: []string{"c"}},
-		"rolled back to aaaaaaaa by mia: slow (shop on all of prod)": {Cause: rollout.CauseRolledBack, By: "mia",
-			Reason: "slow", Apps: []string{"shop"}},
+		"rolled back to aaaaaaaa by mia: red health (all of prod)": {
+			Cause: rollout.CauseRolledBack, By: "mia",
+			Reason: "red health",
+		},
+		"failed and was rolled back to aaaaaaaa by Sluice (wave canary)": {
+			Cause: rollout.CauseFailed, Wave: "canary",
+			Clusters: []string{"c"},
+		},
+		"rolled back to aaaaaaaa by mia: slow (shop on all of prod)": {
+			Cause: rollout.CauseRolledBack, By: "mia",
+			Reason: "slow", Apps: []string{"shop"},
+		},
 		"": {Cause: rollout.CauseStopped, By: "mia"},
 	} {
 		h.Source = rollout.Source{Commit: bad}

@@ -56,8 +56,10 @@ func (t *sweepTask) run(ctx context.Context) error {
 		}
 		// A review that takes longer than the time between sweeps has not finished yet: another hint would begin it
 		// again, for ever.
-		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: mr.Number,
-			Unless: true}); err != nil {
+		if err := t.Enqueue(ctx, hint.Hint{
+			Place: t.place, Kind: hint.Review, Number: mr.Number,
+			Unless: true,
+		}); err != nil {
 			return err
 		}
 	}
@@ -157,8 +159,10 @@ func (t *sweepTask) enqueueClosedPreviews(ctx context.Context, open []*forge.Mer
 			func(mr *forge.MergeRequest) bool { return mr.Number == number }) {
 			continue
 		}
-		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: number,
-			Force: true}); err != nil {
+		if err := t.Enqueue(ctx, hint.Hint{
+			Place: t.place, Kind: hint.Review, Number: number,
+			Force: true,
+		}); err != nil {
 			return err
 		}
 	}
@@ -197,8 +201,10 @@ func (t *sweepTask) recoverCommands(ctx context.Context) error {
 			if commands, problems := command.Parse(c.Body); len(commands)+len(problems) == 0 {
 				continue
 			}
-			if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Comment, Number: mr.Number,
-				Comment: c.ID}); err != nil {
+			if err := t.Enqueue(ctx, hint.Hint{
+				Place: t.place, Kind: hint.Comment, Number: mr.Number,
+				Comment: c.ID,
+			}); err != nil {
 				return err
 			}
 		}

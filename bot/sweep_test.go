@@ -41,7 +41,8 @@ func (s *quietSpace) Revision(_ context.Context, rev string, _ ...string) (gitst
 }
 
 func (s *quietSpace) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit,
-	error) {
+	error,
+) {
 	return trunkOf(ctx, s, named)
 }
 

@@ -71,15 +71,19 @@ func (t *trunkTask) work(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	if err := errors.Join(t.learnUses(ctx, f, tip.Tree), (&follower{trunkTask: trunkTask{task: t.task}, tip: tip,
-		fleet: f}).enqueue(ctx)); err != nil {
+	if err := errors.Join(t.learnUses(ctx, f, tip.Tree), (&follower{
+		trunkTask: trunkTask{task: t.task}, tip: tip,
+		fleet: f,
+	}).enqueue(ctx)); err != nil {
 		return err
 	}
 	earlier, err := t.backfill(ctx, tip)
 	var result *hydrate.Result
 	if err == nil {
-		result, err = t.space.Branches.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true,
-			PerPush: t.settings.PerPush})
+		result, err = t.space.Branches.Hydrate(ctx, hydrate.Request{
+			Commit: tip, Write: true,
+			PerPush: t.settings.PerPush,
+		})
 	}
 	if errors.Is(err, ErrRefused) {
 		return errors.Join(earlier, t.refused(ctx, tip, err))
@@ -159,8 +163,10 @@ func (t *trunkTask) backfill(ctx context.Context, tip gitstore.Commit) (reported
 		if f == nil {
 			continue
 		}
-		result, err := t.space.Branches.Hydrate(ctx, hydrate.Request{Commit: c, Write: true,
-			PerPush: t.settings.PerPush})
+		result, err := t.space.Branches.Hydrate(ctx, hydrate.Request{
+			Commit: c, Write: true,
+			PerPush: t.settings.PerPush,
+		})
 		if errors.Is(err, ErrRefused) {
 			reported = errors.Join(reported, t.tolerate(ctx, t.refused(ctx, c, err)))
 			continue
@@ -197,7 +203,8 @@ func (t *trunkTask) tip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, err
 }
 
 func (t *trunkTask) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, err error) (gitstore.Commit,
-	*fleet.Fleet, error) {
+	*fleet.Fleet, error,
+) {
 	if err == nil {
 		return tip, f, nil
 	}

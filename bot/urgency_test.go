@@ -46,12 +46,16 @@ func TestUrgency(t *testing.T) {
 		want        Urgency
 	}{
 		"freeze": {freeze, "mia", false, false, Urgency{Stops: true, First: true}},
-		"freeze and halt": {freeze + "\n/sluice halt dev", "mia", false, false,
-			Urgency{Stops: true, First: true}},
+		"freeze and halt": {
+			freeze + "\n/sluice halt dev", "mia", false, false,
+			Urgency{Stops: true, First: true},
+		},
 		"rollback":                 {"/sluice rollback prod", "mia", false, false, Urgency{Stops: true}},
 		"freeze after an unfreeze": {"/sluice unfreeze dev\n" + freeze, "mia", false, false, Urgency{Stops: true}},
-		"freeze and cancel": {freeze + "\n/sluice cancel", "mia", false, false,
-			Urgency{Stops: true, Cancels: true}},
+		"freeze and cancel": {
+			freeze + "\n/sluice cancel", "mia", false, false,
+			Urgency{Stops: true, Cancels: true},
+		},
 		"unfreeze":   {"/sluice unfreeze prod", "mia", false, false, Urgency{}},
 		"a reader":   {freeze, "zoe", false, false, Urgency{}},
 		"a stranger": {freeze, "eve", false, false, Urgency{}},
@@ -62,8 +66,10 @@ func TestUrgency(t *testing.T) {
 			t.Parallel()
 			f := &saying{access: map[string]forge.Access{"mia": forge.AccessWrite, "zoe": forge.AccessRead}}
 			f.comment = forge.Comment{Body: c.text, Author: forge.User{Login: c.login, Bot: c.bot}}
-			h := hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 1, Comment: 2,
-				Text: forge.TextDigest(c.text)}
+			h := hint.Hint{
+				Place: "hub:acme/fleet", Kind: hint.Comment, Number: 1, Comment: 2,
+				Text: forge.TextDigest(c.text),
+			}
 			if c.edited {
 				f.comment.Body += "\n/sluice halt prod"
 			}
@@ -86,8 +92,10 @@ func TestUrgencyWithoutTheRight(t *testing.T) {
 	b := New(Config{Forges: func(string) (Forge, bool) { return f, true }, Clock: func() time.Time { return now }})
 	stops := func(want bool) {
 		t.Helper()
-		got, err := b.Urgency(t.Context(), hint.Hint{Place: place, Kind: hint.Comment, Number: 1, Comment: 2,
-			Text: forge.TextDigest(freeze)})
+		got, err := b.Urgency(t.Context(), hint.Hint{
+			Place: place, Kind: hint.Comment, Number: 1, Comment: 2,
+			Text: forge.TextDigest(freeze),
+		})
 		if err != nil || got.Stops != want || !got.Cancels {
 			t.Errorf("the result of Urgency is %+v, the error is %v, want %t", got, err, want)
 		}
@@ -153,7 +161,8 @@ func TestInterruptedPromotionsAreNotDone(t *testing.T) {
 	f := &sharedHead{}
 	b := New(Config{
 		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(context.Context,
-			hint.Hint) error {
+			hint.Hint,
+		) error {
 			return nil
 		},
 		Forges:   func(string) (Forge, bool) { return f, true },

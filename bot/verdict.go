@@ -221,13 +221,16 @@ func (s headStatus) writer(ctx context.Context, basis string) (f verdictForge, u
 	if unlock, err = s.statusLocks.lock(ctx, s.subject(s.mr.Head)); err != nil {
 		return verdictForge{}, nil, err
 	}
-	return verdictForge{statusForge: s.forge, status: s, context: s.statusContext(ctx, s.mr.TargetBranch, s.name),
-		basis: basis}, unlock, nil
+	return verdictForge{
+		statusForge: s.forge, status: s, context: s.statusContext(ctx, s.mr.TargetBranch, s.name),
+		basis: basis,
+	}, unlock, nil
 }
 
 // MergeRequest implements forge.MergeRequests: an open merge request comes from the listing, without its text.
 func (v verdictForge) MergeRequest(ctx context.Context, repo forge.Repository, number int) (*forge.MergeRequest,
-	error) {
+	error,
+) {
 	all, err := v.status.listings.open(ctx, v.statusForge, v.place)
 	if err != nil {
 		return nil, err
@@ -264,7 +267,8 @@ func (v verdictForge) SetCheck(ctx context.Context, repo forge.Repository, c for
 // for another merge request at the same time. Each records its own verdict before it reads those of the others, and
 // reads them again after it wrote the status. So whoever writes the status last has seen every verdict.
 func (v verdictForge) write(ctx context.Context, state forge.StatusState, text string,
-	set func(forge.StatusState, string) error) error {
+	set func(forge.StatusState, string) error,
+) error {
 	s := v.status
 	if err := s.record(ctx, state, v.basis); err != nil {
 		return err
@@ -314,8 +318,10 @@ func (f floor) combined(s forge.StatusState, text string) (forge.StatusState, st
 // enqueueReviews enqueues reviews of merge requests, also where they were reviewed before.
 func (t *task) enqueueReviews(ctx context.Context, numbers []int) error {
 	for _, number := range numbers {
-		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: number,
-			Force: true}); err != nil {
+		if err := t.Enqueue(ctx, hint.Hint{
+			Place: t.place, Kind: hint.Review, Number: number,
+			Force: true,
+		}); err != nil {
 			return err
 		}
 	}

@@ -61,14 +61,18 @@ func (s *sharedHead) last(context string) forge.StatusState {
 func sharing(t *testing.T, enqueued *[]int, open ...*forge.MergeRequest) (*task, *sharedHead) {
 	t.Helper()
 	clock := func() time.Time { return time.Unix(0, 0) }
-	b := New(Config{Clock: clock, Log: slog.New(slog.DiscardHandler),
+	b := New(Config{
+		Clock: clock, Log: slog.New(slog.DiscardHandler),
 		Enqueue: func(_ context.Context, h hint.Hint) error {
 			*enqueued = append(*enqueued, h.Number)
 			return nil
-		}})
+		},
+	})
 	f := &sharedHead{open: open}
-	j := &task{Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(clock)}, place: "hub:acme/fleet",
-		settings: Settings{Context: "sluice", Drafts: true}, log: b.Log}
+	j := &task{
+		Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(clock)}, place: "hub:acme/fleet",
+		settings: Settings{Context: "sluice", Drafts: true}, log: b.Log,
+	}
 	j.remember(trunkKey, "main")
 	return j, f
 }
@@ -104,8 +108,10 @@ func TestAnotherTargetDoesNotTurnTheStatusGreen(t *testing.T) {
 // request without a verdict blocks and is reviewed. A closed one no longer counts.
 func TestWorstVerdictOfAHead(t *testing.T) {
 	t.Parallel()
-	for name, order := range map[string][2]forge.StatusState{"red first": {forge.Failure, forge.Success},
-		"green first": {forge.Success, forge.Failure}} {
+	for name, order := range map[string][2]forge.StatusState{
+		"red first":   {forge.Failure, forge.Success},
+		"green first": {forge.Success, forge.Failure},
+	} {
 		var enqueued []int
 		a, b := request(1, "main"), request(2, "main")
 		j, f := sharing(t, &enqueued, a, b)

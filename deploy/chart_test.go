@@ -74,10 +74,14 @@ func TestChart(t *testing.T) {
 		t.Errorf("sluice check: %v\n%s%s", err, out, problems)
 	}
 	want := map[string][]string{
-		"single": {"ConfigMap", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount",
-			"ServiceMonitor", "StatefulSet"},
-		"replicas": {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "NetworkPolicy", "PodDisruptionBudget",
-			"Service", "ServiceAccount"},
+		"single": {
+			"ConfigMap", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount",
+			"ServiceMonitor", "StatefulSet",
+		},
+		"replicas": {
+			"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "NetworkPolicy", "PodDisruptionBudget",
+			"Service", "ServiceAccount",
+		},
 	}
 	for _, mode := range modes() {
 		objects := rendered(t, fleet, mode)
@@ -204,8 +208,10 @@ func network(t *testing.T, mode string, p *networkingv1.NetworkPolicy) {
 			out = append(out, port.Port.String())
 		}
 	}
-	want := map[string]string{"single": "[http metrics] [53 53 443]",
-		"replicas": "[http metrics] [53 53 443 4222 4318]"}[mode]
+	want := map[string]string{
+		"single":   "[http metrics] [53 53 443]",
+		"replicas": "[http metrics] [53 53 443 4222 4318]",
+	}[mode]
 	if got := fmt.Sprint(in, out); got != want || len(p.Spec.PolicyTypes) != 2 {
 		t.Errorf("%s: network policy %s, want %s", mode, got, want)
 	}
@@ -243,18 +249,30 @@ func TestChartRefuses(t *testing.T) {
 	fleet := newFleet(t)
 	single, replicas := read(t, "chart/sluice/ci/single-values.yaml"), read(t, "chart/sluice/ci/replicas-values.yaml")
 	for name, c := range map[string]struct{ mode, text, want string }{
-		"no NATS": {"replicas", strings.Replace(replicas, `url: "nats://nats.nats.svc:4222"`, `url: ""`, 1),
-			"nats.url is needed"},
-		"no tag": {"single", strings.Replace(single, ", tag: 1.2.3", "", 1),
-			"image.tag or image.digest is needed"},
-		"no registry": {"single", strings.Replace(single, "repository: registry.example.com/sluice, ", "", 1),
-			"image.repository is needed"},
-		"the chart's key": {"single", strings.Replace(single, "sweep: 1m", "listen: :9", 1),
-			"config.listen is the chart"},
-		"autoscaled": {"single", single + "autoscaling: {enabled: true}\n",
-			"autoscaling needs the mode replicas"},
-		"no host": {"single", strings.Replace(single, "host: sluice.example.com", "host: \"\"", 1),
-			"ingress.host is needed"},
+		"no NATS": {
+			"replicas", strings.Replace(replicas, `url: "nats://nats.nats.svc:4222"`, `url: ""`, 1),
+			"nats.url is needed",
+		},
+		"no tag": {
+			"single", strings.Replace(single, ", tag: 1.2.3", "", 1),
+			"image.tag or image.digest is needed",
+		},
+		"no registry": {
+			"single", strings.Replace(single, "repository: registry.example.com/sluice, ", "", 1),
+			"image.repository is needed",
+		},
+		"the chart's key": {
+			"single", strings.Replace(single, "sweep: 1m", "listen: :9", 1),
+			"config.listen is the chart",
+		},
+		"autoscaled": {
+			"single", single + "autoscaling: {enabled: true}\n",
+			"autoscaling needs the mode replicas",
+		},
+		"no host": {
+			"single", strings.Replace(single, "host: sluice.example.com", "host: \"\"", 1),
+			"ingress.host is needed",
+		},
 		"no such mode":     {"single", single + "mode: many\n", "mode"},
 		"a typing error":   {"single", single + "replcias: 3\n", "replcias"},
 		"a path that goes": {"single", strings.Replace(single, "path: service", "path: ../etc", 1), "path"},

@@ -116,8 +116,10 @@ func values(dir, mode string) string {
 func commit(t *testing.T, dir string) {
 	t.Helper()
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "chart"}} {
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=Ada", "-c",
-			"user.email=ada@example.com"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{
+			"-c", "user.name=Ada", "-c",
+			"user.email=ada@example.com",
+		}, args...)...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 		if out, err := cmd.CombinedOutput(); err != nil {

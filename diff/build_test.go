@@ -19,8 +19,10 @@ func varied(app string, n, size int) Target {
 	object := func(value string) []Object {
 		o := manifest.Object{
 			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"},
-			"data": map[string]any{"cluster": fmt.Sprintf("c-%03d", n), "value": value,
-				"size": strings.Repeat("x", size)},
+			"data": map[string]any{
+				"cluster": fmt.Sprintf("c-%03d", n), "value": value,
+				"size": strings.Repeat("x", size),
+			},
 		}
 		return []Object{{Key: fmt.Sprint(app, n, value, size), Object: o}}
 	}

@@ -35,8 +35,10 @@ func (p placed) Placed(_, environment string) int { return p[environment] }
 // one compares one target.
 func one(tb testing.TB, before, after string) *diff.ChangeSet {
 	tb.Helper()
-	t := diff.Target{App: "shop", Cluster: "prod-1", Environment: "prod", Before: objects(tb, before),
-		After: objects(tb, after)}
+	t := diff.Target{
+		App: "shop", Cluster: "prod-1", Environment: "prod", Before: objects(tb, before),
+		After: objects(tb, after),
+	}
 	return diff.Compare([]diff.Target{t}, nil, []string{"prod"}, placed{"prod": 1})
 }
 
@@ -99,8 +101,10 @@ func TestFieldsHavePathsWithMergeKeys(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("fields:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if !c.Rolls || len(c.Images) != 1 || c.Images[0] != (diff.Image{Container: "web",
-		Old: "registry.example.com/web:1.2.0", New: "registry.example.com/web:1.3.0"}) {
+	if !c.Rolls || len(c.Images) != 1 || c.Images[0] != (diff.Image{
+		Container: "web",
+		Old:       "registry.example.com/web:1.2.0", New: "registry.example.com/web:1.3.0",
+	}) {
 		t.Errorf("rolls %v, images %v", c.Rolls, c.Images)
 	}
 	set := one(t, deployment, after)
@@ -140,8 +144,10 @@ func TestRenames(t *testing.T) {
 		want          diff.Verb
 		changes       int
 	}{
-		"generated suffix": {fmt.Sprintf(config, "web-5f7c9d8b6k", "x"), fmt.Sprintf(config, "web-7h2m4t9c8d", "y"),
-			diff.Renamed, 1},
+		"generated suffix": {
+			fmt.Sprintf(config, "web-5f7c9d8b6k", "x"), fmt.Sprintf(config, "web-7h2m4t9c8d", "y"),
+			diff.Renamed, 1,
+		},
 		"same content": {fmt.Sprintf(config, "web", "x"), fmt.Sprintf(config, "front", "x"), diff.Renamed, 1},
 		"other content": {
 			fmt.Sprintf(config, "web", "x"),
@@ -171,18 +177,26 @@ func TestEffects(t *testing.T) {
 		want          diff.EffectName
 		risk          diff.Risk
 	}{
-		"selector": {deployment, strings.Replace(deployment, "matchLabels: {app: web}", "matchLabels: {app: shop}", 1),
-			diff.EffectImmutable, diff.RiskCritical},
-		"zero": {deployment, strings.Replace(deployment, "replicas: 2", "replicas: 0", 1), diff.EffectZeroReplicas,
-			diff.RiskHigh},
+		"selector": {
+			deployment, strings.Replace(deployment, "matchLabels: {app: web}", "matchLabels: {app: shop}", 1),
+			diff.EffectImmutable, diff.RiskCritical,
+		},
+		"zero": {
+			deployment, strings.Replace(deployment, "replicas: 2", "replicas: 0", 1), diff.EffectZeroReplicas,
+			diff.RiskHigh,
+		},
 		"shrink": {claim, strings.Replace(claim, "10Gi", "9Gi", 1), diff.EffectStorageShrinks, diff.RiskCritical},
 		"class":  {claim, strings.Replace(claim, "fast", "slow", 1), diff.EffectImmutable, diff.RiskCritical},
 		"claim":  {claim, "", diff.EffectDataLoss, diff.RiskCritical},
 		"crd":    {crd, "", diff.EffectCRDRemoved, diff.RiskCritical},
-		"version": {crd, strings.Replace(crd, ", {name: v1beta1, served: true}", "", 1), diff.EffectCRDVersion,
-			diff.RiskCritical},
-		"rights": {role, strings.Replace(role, "verbs: [get]", "verbs: [get, delete]", 1), diff.EffectRBACWidened,
-			diff.RiskHigh},
+		"version": {
+			crd, strings.Replace(crd, ", {name: v1beta1, served: true}", "", 1), diff.EffectCRDVersion,
+			diff.RiskCritical,
+		},
+		"rights": {
+			role, strings.Replace(role, "verbs: [get]", "verbs: [get, delete]", 1), diff.EffectRBACWidened,
+			diff.RiskHigh,
+		},
 		"new role": {"", role, diff.EffectRBACWidened, diff.RiskHigh},
 		"rolls":    {deployment, strings.Replace(deployment, "side:1", "side:2", 1), diff.EffectRolls, diff.RiskMedium},
 		"hook": {deployment, strings.Replace(deployment, "app: web}\nspec",
@@ -233,7 +247,10 @@ func TestAlignedListsShowNoMovedElements(t *testing.T) {
 		return strings.Replace(config, "LIST", strings.Join(items, ", "), 1)
 	}
 	for _, tc := range []struct{ before, after, want string }{
-		{"abc", "xabc", "+x"}, {"abc", "czba", "+z"}, {"abc", "xzb", "+x+z-a-c"}, {"a", "bxaz", "+b+x+z"},
+		{"abc", "xabc", "+x"},
+		{"abc", "czba", "+z"},
+		{"abc", "xzb", "+x+z-a-c"},
+		{"a", "bxaz", "+b+x+z"},
 		{"abc", "bxcza", "+x+z"},
 	} {
 		c := change(t, list(tc.before), list(tc.after))
@@ -294,8 +311,10 @@ func fleet(tb testing.TB, n int, before, after func(i int) string) []diff.Target
 		out = append(out, diff.Target{
 			App: "shop", Cluster: fmt.Sprintf("c-%03d", i), Environment: environment,
 			Facts: func() map[string]string {
-				return map[string]string{"cluster.name": fmt.Sprintf("c-%03d", i),
-					"cluster.vars.domain": fmt.Sprintf("d%03d.example.com", i)}
+				return map[string]string{
+					"cluster.name":        fmt.Sprintf("c-%03d", i),
+					"cluster.vars.domain": fmt.Sprintf("d%03d.example.com", i),
+				}
 			},
 			Before: objects(tb, before(i)), After: objects(tb, after(i)),
 		})

@@ -59,8 +59,10 @@ type applying struct {
 }
 
 func (j *judgement) add(name EffectName, risk Risk, path, format string, args ...any) {
-	j.change.Effects = append(j.change.Effects, Effect{Name: name, Risk: risk, Path: path,
-		Message: fmt.Sprintf(format, args...)})
+	j.change.Effects = append(j.change.Effects, Effect{
+		Name: name, Risk: risk, Path: path,
+		Message: fmt.Sprintf(format, args...),
+	})
 }
 
 func (j *judgement) is(group string, kinds ...string) bool {

@@ -114,8 +114,10 @@ func join(at, key string) string {
 // noisy reports whether a field does not affect what runs: a chart's version, or a checksum of content that is itself
 // part of the change.
 func noisy(f FieldChange) bool {
-	for _, parent := range []string{"metadata.labels[", "metadata.annotations[", "metadata.labels.",
-		"metadata.annotations."} {
+	for _, parent := range []string{
+		"metadata.labels[", "metadata.annotations[", "metadata.labels.",
+		"metadata.annotations.",
+	} {
 		i := strings.LastIndex(f.Path, parent)
 		if i < 0 || i > 0 && f.Path[i-1] != '.' {
 			continue

@@ -15,8 +15,10 @@ func compareGroups(a, b Group) int {
 }
 
 func (m *mergedGroup) group(environments []string, f Fleet) Group {
-	out := Group{ID: m.id, App: m.app, Example: m.example, Objects: m.objects, Risk: RiskNone,
-		BaseUnknown: m.baseUnknown}
+	out := Group{
+		ID: m.id, App: m.app, Example: m.example, Objects: m.objects, Risk: RiskNone,
+		BaseUnknown: m.baseUnknown,
+	}
 	if m.variants > 1 {
 		out.Varies = m.varies
 	}

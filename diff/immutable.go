@@ -31,22 +31,34 @@ func immutableOf(k manifest.GroupKind) (immutableFields, bool) {
 			"spec.template", "spec.selector", "spec.completions", "spec.completionMode", "spec.podFailurePolicy",
 			"spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy",
 		}},
-		{Kind: "PersistentVolumeClaim"}: {except: []string{"spec.resources",
-			"spec.volumeAttributesClassName"}},
+		{Kind: "PersistentVolumeClaim"}: {except: []string{
+			"spec.resources",
+			"spec.volumeAttributesClassName",
+		}},
 		{Kind: "ResourceQuota"}: {fields: []string{"spec.scopes"}},
-		{Group: "storage.k8s.io", Kind: "StorageClass"}: {fields: []string{"provisioner",
-			"parameters", "reclaimPolicy", "volumeBindingMode"}},
-		{Group: "storage.k8s.io", Kind: "CSIDriver"}: {fields: []string{"spec.attachRequired",
-			"spec.volumeLifecycleModes"}},
-		{Group: "storage.k8s.io", Kind: "CSIStorageCapacity"}: {fields: []string{"nodeTopology",
-			"storageClassName"}},
+		{Group: "storage.k8s.io", Kind: "StorageClass"}: {fields: []string{
+			"provisioner",
+			"parameters", "reclaimPolicy", "volumeBindingMode",
+		}},
+		{Group: "storage.k8s.io", Kind: "CSIDriver"}: {fields: []string{
+			"spec.attachRequired",
+			"spec.volumeLifecycleModes",
+		}},
+		{Group: "storage.k8s.io", Kind: "CSIStorageCapacity"}: {fields: []string{
+			"nodeTopology",
+			"storageClassName",
+		}},
 		{Group: "storage.k8s.io", Kind: "VolumeAttachment"}: {fields: []string{"spec"}},
-		{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}: {fields: []string{"driverName",
-			"parameters"}},
+		{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}: {fields: []string{
+			"driverName",
+			"parameters",
+		}},
 		{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        {fields: []string{"roleRef"}},
 		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: {fields: []string{"roleRef"}},
-		{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: {fields: []string{"value",
-			"preemptionPolicy"}},
+		{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: {fields: []string{
+			"value",
+			"preemptionPolicy",
+		}},
 		{Group: "node.k8s.io", Kind: "RuntimeClass"}:                      {fields: []string{"handler"}},
 		{Group: "networking.k8s.io", Kind: "IngressClass"}:                {fields: []string{"spec.controller"}},
 		{Group: "networking.k8s.io", Kind: "IPAddress"}:                   {fields: []string{"spec.parentRef"}},
@@ -56,11 +68,15 @@ func immutableOf(k manifest.GroupKind) (immutableFields, bool) {
 		{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:        {fields: []string{"spec.signerName"}},
 		{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                 {fields: []string{"spec"}},
 		{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:         {fields: []string{"spec"}},
-		{Group: "resource.k8s.io", Kind: "ResourceSlice"}: {fields: []string{"spec.pool.name",
-			"spec.driver", "spec.nodeName"}},
+		{Group: "resource.k8s.io", Kind: "ResourceSlice"}: {fields: []string{
+			"spec.pool.name",
+			"spec.driver", "spec.nodeName",
+		}},
 		{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}: {fields: []string{"spec"}},
-		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: {fields: []string{"spec.scope",
-			"spec.group", "spec.names.kind", "spec.names.plural"}},
+		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: {fields: []string{
+			"spec.scope",
+			"spec.group", "spec.names.kind", "spec.names.plural",
+		}},
 	}[k]
 	return i, ok
 }
@@ -84,8 +100,10 @@ func (j *judgement) conditionallyImmutable() immutableFields {
 	case j.is("", "PersistentVolume"):
 		return j.volumeFields()
 	case j.is("", "Pod"):
-		return immutableFields{images: true, except: []string{"spec.activeDeadlineSeconds",
-			"spec.terminationGracePeriodSeconds", "spec.tolerations"}}
+		return immutableFields{images: true, except: []string{
+			"spec.activeDeadlineSeconds",
+			"spec.terminationGracePeriodSeconds", "spec.tolerations",
+		}}
 	case j.is("", "Secret") && frozen:
 		return immutableFields{fields: []string{"type", "data", "stringData", "immutable"}}
 	case j.is("", "Secret"):

@@ -36,15 +36,19 @@ type Fleet interface {
 // prefixes.
 func reach(environment string, clusters []string, all int) []Reach {
 	if len(clusters) == all && all > 1 {
-		return []Reach{{Environment: environment, Pattern: environment + "/*", Clusters: len(clusters),
-			Names: clusters}}
+		return []Reach{{
+			Environment: environment, Pattern: environment + "/*", Clusters: len(clusters),
+			Names: clusters,
+		}}
 	}
 	const most = 3
 	if len(clusters) <= most {
 		out := make([]Reach, len(clusters))
 		for i, c := range clusters {
-			out[i] = Reach{Environment: environment, Pattern: Place(environment, c), Clusters: 1,
-				Names: clusters[i : i+1]}
+			out[i] = Reach{
+				Environment: environment, Pattern: Place(environment, c), Clusters: 1,
+				Names: clusters[i : i+1],
+			}
 		}
 		return out
 	}

@@ -76,8 +76,10 @@ func (b *Builder) renames(gone, added []*Object) []pair {
 	if len(gone) == 0 || len(added) == 0 {
 		return unpaired(gone, added)
 	}
-	m := &renamer{taken: map[*Object]bool{}, contents: map[*Object][sha256.Size]byte{},
-		leaves: map[*Object]map[string]bool{}, work: &b.work}
+	m := &renamer{
+		taken: map[*Object]bool{}, contents: map[*Object][sha256.Size]byte{},
+		leaves: map[*Object]map[string]bool{}, work: &b.work,
+	}
 	gone = m.match(gone, added, func(o *Object) (any, bool) {
 		base, ok := baseName(o)
 		return [2]any{nameIn{kindOf(o), base}, m.content(o)}, ok

@@ -25,8 +25,10 @@ func firstOf(list []Object) *Object {
 
 // signature identifies the objects of a target, and how they are applied. It keeps the signatures of shared lists.
 func signature(t *Target, kept map[sharedKey]string) string {
-	shared := sharedKey{firstOf(t.Before), firstOf(t.After), len(t.Before), len(t.After), t.Sync, t.Keeps, t.Force,
-		t.BaseUnknown}
+	shared := sharedKey{
+		firstOf(t.Before), firstOf(t.After), len(t.Before), len(t.After), t.Sync, t.Keeps, t.Force,
+		t.BaseUnknown,
+	}
 	if known, ok := kept[shared]; ok {
 		return known
 	}

@@ -110,11 +110,15 @@ func fluxApply(o manifest.Object, force bool) outcome {
 		fluxOff(o, "kustomize.toolkit.fluxcd.io/reconcile"):
 		return outcome{outcomeKept, "Flux ignores the object (annotation kustomize.toolkit.fluxcd.io)"}
 	case strings.EqualFold(o.Annotation("kustomize.toolkit.fluxcd.io/force"), "enabled"):
-		return outcome{outcomeRecreated,
-			"Flux deletes the object and creates it again (kustomize.toolkit.fluxcd.io/force: enabled)"}
+		return outcome{
+			outcomeRecreated,
+			"Flux deletes the object and creates it again (kustomize.toolkit.fluxcd.io/force: enabled)",
+		}
 	case force:
-		return outcome{outcomeRecreated,
-			"Flux deletes the object and creates it again (spec.force of its Kustomization)"}
+		return outcome{
+			outcomeRecreated,
+			"Flux deletes the object and creates it again (spec.force of its Kustomization)",
+		}
 	}
 	return outcome{outcomeRefused, "Flux updates the object and the API server refuses that"}
 }
@@ -151,8 +155,10 @@ type hook struct {
 func argoHook(o manifest.Object) (hook, bool) {
 	const argoKey, helmKey = "argocd.argoproj.io/hook", "helm.sh/hook"
 	if types := annotationList(o, argoKey); len(types) > 0 {
-		out := hook{annotation: argoKey + "=" + strings.Join(types, ","),
-			policies: annotationList(o, "argocd.argoproj.io/hook-delete-policy")}
+		out := hook{
+			annotation: argoKey + "=" + strings.Join(types, ","),
+			policies:   annotationList(o, "argocd.argoproj.io/hook-delete-policy"),
+		}
 		out.skipped = !slices.ContainsFunc(types, func(t string) bool { return t != "Skip" })
 		return out.withDefault(), true
 	}
@@ -162,11 +168,15 @@ func argoHook(o manifest.Object) (hook, bool) {
 	}
 	out := hook{annotation: helmKey + "=" + strings.Join(types, ",")}
 	out.skipped = !slices.ContainsFunc(types, func(t string) bool {
-		return slices.Contains([]string{"pre-install", "pre-upgrade", "post-install", "post-upgrade", "pre-delete",
-			"post-delete"}, t)
+		return slices.Contains([]string{
+			"pre-install", "pre-upgrade", "post-install", "post-upgrade", "pre-delete",
+			"post-delete",
+		}, t)
 	})
-	names := map[string]string{"before-hook-creation": "BeforeHookCreation", "hook-succeeded": "HookSucceeded",
-		"hook-failed": "HookFailed"}
+	names := map[string]string{
+		"before-hook-creation": "BeforeHookCreation", "hook-succeeded": "HookSucceeded",
+		"hook-failed": "HookFailed",
+	}
 	for _, p := range annotationList(o, "helm.sh/hook-delete-policy") {
 		if name := names[p]; name != "" {
 			out.policies = append(out.policies, name)
@@ -191,11 +201,15 @@ func (h hook) apply() outcome {
 	case slices.Contains(h.policies, "HookSucceeded") && slices.Contains(h.policies, "HookFailed"):
 		return outcome{outcomeRecreated, "Argo CD deletes the hook after each run"}
 	case slices.Contains(h.policies, "HookSucceeded"):
-		return outcome{outcomeDepends,
-			"Argo CD deletes the hook when it succeeds; if its last run failed, the API server refuses the change"}
+		return outcome{
+			outcomeDepends,
+			"Argo CD deletes the hook when it succeeds; if its last run failed, the API server refuses the change",
+		}
 	}
-	return outcome{outcomeDepends,
-		"Argo CD deletes the hook when it fails; if its last run succeeded, the API server refuses the change"}
+	return outcome{
+		outcomeDepends,
+		"Argo CD deletes the hook when it fails; if its last run succeeded, the API server refuses the change",
+	}
 }
 
 // hooks reports a hook that is new or runs at another time. Only Argo CD runs hooks.

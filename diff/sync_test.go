@@ -55,15 +55,21 @@ func TestHookJobBySyncTool(t *testing.T) {
 	}{
 		{"plain", "", refused, refused, refused},
 		{"helm hook", helmHook, rerun, refused, depends},
-		{"helm hook with a policy", helmHook + ", helm.sh/hook-delete-policy: 'before-hook-creation,hook-succeeded'",
-			rerun, refused, depends},
-		{"helm hook kept on failure", helmHook + ", helm.sh/hook-delete-policy: hook-succeeded", depends, refused,
-			depends},
+		{
+			"helm hook with a policy", helmHook + ", helm.sh/hook-delete-policy: 'before-hook-creation,hook-succeeded'",
+			rerun, refused, depends,
+		},
+		{
+			"helm hook kept on failure", helmHook + ", helm.sh/hook-delete-policy: hook-succeeded", depends, refused,
+			depends,
+		},
 		{"argo hook", argoHook, rerun, refused, depends},
 		{"argo hook deleted after each run", argoHook +
 			", argocd.argoproj.io/hook-delete-policy: 'HookSucceeded,HookFailed'", rerun, refused, depends},
-		{"argo hook deleted on failure", argoHook + ", argocd.argoproj.io/hook-delete-policy: HookFailed", depends,
-			refused, depends},
+		{
+			"argo hook deleted on failure", argoHook + ", argocd.argoproj.io/hook-delete-policy: HookFailed", depends,
+			refused, depends,
+		},
 		{"argo skip", "argocd.argoproj.io/hook: Skip", kept, refused, depends},
 		{"helm test", "helm.sh/hook: test", kept, refused, depends},
 		{"crd-install is no hook", "helm.sh/hook: crd-install", refused, refused, refused},
@@ -75,8 +81,10 @@ func TestHookJobBySyncTool(t *testing.T) {
 		{"flux is told to skip", "kustomize.toolkit.fluxcd.io/reconcile: disabled", refused, kept, depends},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for sync, want := range map[diff.Sync]string{diff.SyncArgoCD: tc.argo, diff.SyncFlux: tc.flux,
-				diff.SyncUnknown: tc.not} {
+			for sync, want := range map[diff.Sync]string{
+				diff.SyncArgoCD: tc.argo, diff.SyncFlux: tc.flux,
+				diff.SyncUnknown: tc.not,
+			} {
 				c := bump(t, tc.annotations, sync)
 				var got []string
 				for _, e := range c.Effects {
@@ -145,8 +153,10 @@ func TestPruneOptions(t *testing.T) {
 		{"kustomize.toolkit.fluxcd.io/prune: disabled", diff.SyncFlux, diff.RiskMedium},
 		{"kustomize.toolkit.fluxcd.io/prune: disabled", diff.SyncArgoCD, diff.RiskCritical},
 	} {
-		target := diff.Target{App: "shop", Cluster: "c", Environment: "prod", Sync: tc.sync,
-			Before: objects(t, strings.Replace(claim, "ANNOTATIONS", tc.annotations, 1))}
+		target := diff.Target{
+			App: "shop", Cluster: "c", Environment: "prod", Sync: tc.sync,
+			Before: objects(t, strings.Replace(claim, "ANNOTATIONS", tc.annotations, 1)),
+		}
 		set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, placed{})
 		if got := set.Groups[0].Risk; got != tc.want {
 			t.Errorf("%q under %q: %s, want %s: %+v", tc.annotations, tc.sync, got, tc.want,
@@ -168,13 +178,17 @@ func TestKeptObjects(t *testing.T) {
 		{"the target", "ConfigMap", "", "the Kustomization apps does not prune", "orphaned"},
 		{"a volume", "PersistentVolumeClaim", "", "", "data-loss"},
 		{"a deleted target", "ConfigMap", "", "the Kustomization apps is deleted without its objects", "orphaned"},
-		{"a volume of a deleted target", "PersistentVolumeClaim", "",
-			"the Application apps is deleted without its objects", "orphaned"},
+		{
+			"a volume of a deleted target", "PersistentVolumeClaim", "",
+			"the Application apps is deleted without its objects", "orphaned",
+		},
 		{"a volume of the target", "PersistentVolumeClaim", "", "the Kustomization apps is suspended", "orphaned"},
 	} {
 		text := strings.NewReplacer("KIND", tc.kind, "ANNOTATIONS", tc.annotations).Replace(object)
-		target := diff.Target{App: "shop", Cluster: "prod-1", Environment: "prod", Sync: diff.SyncFlux, Keeps: tc.keeps,
-			Before: objects(t, text)}
+		target := diff.Target{
+			App: "shop", Cluster: "prod-1", Environment: "prod", Sync: diff.SyncFlux, Keeps: tc.keeps,
+			Before: objects(t, text),
+		}
 		set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, placed{"prod": 1})
 		change := set.Groups[0].Objects[0]
 		var got []string

@@ -352,8 +352,10 @@ func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string
 func (s Source) key() string {
 	switch {
 	case s.Helm != nil:
-		return strings.Join([]string{"helm", s.Helm.Path, s.Helm.Repo, s.Helm.Chart, s.Helm.Version,
-			strings.Join(s.Helm.Verify, " ")}, "\x00")
+		return strings.Join([]string{
+			"helm", s.Helm.Path, s.Helm.Repo, s.Helm.Chart, s.Helm.Version,
+			strings.Join(s.Helm.Verify, " "),
+		}, "\x00")
 	case s.Kustomize != nil:
 		return "kustomize\x00" + s.Kustomize.Key()
 	case s.Manifests != nil:

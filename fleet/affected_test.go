@@ -112,9 +112,11 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 				"linked/two/values-dev.main.yaml": "b: 1\n",
 				"overlays/dev/two":                linkTo + "../../shared",
 			})
-			for _, name := range []string{"charts/two/values-dev.yaml", "charts/two/values-dev.main.yaml",
+			for _, name := range []string{
+				"charts/two/values-dev.yaml", "charts/two/values-dev.main.yaml",
 				"charts/two/values-prod.yaml", "charts/two/values-prod.main.yaml",
-				"overlays/dev/two/kustomization.yaml"} {
+				"overlays/dev/two/kustomization.yaml",
+			} {
 				delete(before, name)
 			}
 		}
@@ -132,8 +134,10 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 				name = fmt.Sprintf("env/c%d.main.yaml", r.IntN(6))
 				after[name] = "n: 1\n"
 			case 2:
-				name = []string{"common/one.yaml", "elsewhere/three.yaml", "linked/two/values-dev.yaml", "common/deep",
-					"env/c1.yaml", "charts/two", "overlays/dev/two"}[r.IntN(7)]
+				name = []string{
+					"common/one.yaml", "elsewhere/three.yaml", "linked/two/values-dev.yaml", "common/deep",
+					"env/c1.yaml", "charts/two", "overlays/dev/two",
+				}[r.IntN(7)]
 				if seed%2 == 1 {
 					after[name] = strings.NewReplacer("one.yaml", "two.yaml", "../elsewhere", "../other", "linked/two",
 						"charts/one", "../../shared", "../../k/dev", "a: 1", "a: 3").Replace(before[name])

@@ -88,8 +88,10 @@ func mutate(r *rand.Rand, root *yaml.Node) {
 		n.Content = append(n.Content[:i:i], n.Content[i+2:]...)
 		return
 	}
-	texts := []string{"null", "true", "7", "-7", "1.5", "text", "[]", "[x]", "{}", "{x: text}", `"7"`, `""`, "10%",
-		"{name: [z]}"}
+	texts := []string{
+		"null", "true", "7", "-7", "1.5", "text", "[]", "[x]", "{}", "{x: text}", `"7"`, `""`, "10%",
+		"{name: [z]}",
+	}
 	var other yaml.Node
 	if yaml.Unmarshal([]byte(texts[r.IntN(len(texts))]), &other) == nil {
 		*n = *other.Content[0]

@@ -16,8 +16,10 @@ type appLayers struct {
 }
 
 func newAppLayers(layers int) *appLayers {
-	return &appLayers{dirs: make([][]layerDir, layers), found: map[layerKey]*layerFiles{},
-		resolved: map[*variant]resolved{}}
+	return &appLayers{
+		dirs: make([][]layerDir, layers), found: map[layerKey]*layerFiles{},
+		resolved: map[*variant]resolved{},
+	}
 }
 
 // layerKey identifies the files of a layer.
@@ -45,8 +47,10 @@ func (c *combined) with(files *layerFiles) *combined {
 	}
 	out, ok := c.more[files]
 	if !ok {
-		out = &combined{layerFiles: layerFiles{slices.Clip(slices.Concat(c.values, files.values)),
-			slices.Clip(slices.Concat(c.components, files.components))}}
+		out = &combined{layerFiles: layerFiles{
+			slices.Clip(slices.Concat(c.values, files.values)),
+			slices.Clip(slices.Concat(c.components, files.components)),
+		}}
 		if c.more == nil {
 			c.more = map[*layerFiles]*combined{}
 		}

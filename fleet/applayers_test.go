@@ -93,8 +93,10 @@ func TestTargetsShareWhatIsEqual(t *testing.T) {
 	for app, keys := range differ {
 		got[app] = len(keys)
 	}
-	if want := map[string]int{"plain": 4, "named": 4, "refers": 2, "skips": 1, "varied": 2, "file": 3, "valued": 4,
-		"team/web": 2}; !maps.Equal(got, want) {
+	if want := map[string]int{
+		"plain": 4, "named": 4, "refers": 2, "skips": 1, "varied": 2, "file": 3, "valued": 4,
+		"team/web": 2,
+	}; !maps.Equal(got, want) {
 		t.Errorf("different keys: %v, want %v", got, want)
 	}
 	plain, _ := all.App("skips")

@@ -30,8 +30,10 @@ type decodedFile struct {
 func (c *Cache) decode(tree *linkTree, name string) decodedFile {
 	tree.reads.add(tree.real(name)) // the cache may have what it says
 	failed := func(err error) decodedFile {
-		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}},
-			lost: true}
+		return decodedFile{
+			problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}},
+			lost:     true,
+		}
 	}
 	info, err := tree.Stat(name)
 	if err != nil {

@@ -57,8 +57,10 @@ func ParseCapabilities(text string) (Capabilities, error) {
 		words := strings.Fields(line)
 		version := serverVersion.FindStringSubmatch(line)
 		switch {
-		case line == "" || strings.HasPrefix(line, "#") || slices.ContainsFunc([]string{"Client Version:",
-			"Kustomize Version:", "WARNING:"}, func(p string) bool { return strings.HasPrefix(line, p) }):
+		case line == "" || strings.HasPrefix(line, "#") || slices.ContainsFunc([]string{
+			"Client Version:",
+			"Kustomize Version:", "WARNING:",
+		}, func(p string) bool { return strings.HasPrefix(line, p) }):
 		case version != nil:
 			out.KubeVersion = version[1]
 		case len(words) == 1 && apiVersion.MatchString(line):
@@ -69,8 +71,10 @@ func ParseCapabilities(text string) (Capabilities, error) {
 			slices.Contains([]string{"true", "false"}, words[len(words)-2]):
 			out.APIVersions = append(out.APIVersions, words[len(words)-3]+"/"+words[len(words)-1])
 		default:
-			return Capabilities{}, &lineError{n,
-				fmt.Sprintf("%.60q is no line of kubectl version, api-versions or api-resources", line)}
+			return Capabilities{}, &lineError{
+				n,
+				fmt.Sprintf("%.60q is no line of kubectl version, api-versions or api-resources", line),
+			}
 		}
 	}
 	switch {
@@ -111,8 +115,10 @@ func (l *loader) readCapabilities(c *Cluster, own string, doc document, at ...st
 	if !l.hasCapabilities(c.Name) {
 		return
 	}
-	problem := Problem{File: name, Severity: SeverityError,
-		Hint: fmt.Sprintf("write the file again with the command that `sluice capabilities %s` prints", c.Name)}
+	problem := Problem{
+		File: name, Severity: SeverityError,
+		Hint: fmt.Sprintf("write the file again with the command that `sluice capabilities %s` prints", c.Name),
+	}
 	data, err := readBounded(l.tree, name)
 	if err != nil {
 		problem.Message = readError(err)

@@ -26,8 +26,10 @@ const header = "NAME SHORTNAMES APIVERSION NAMESPACED KIND\n"
 func TestParseCapabilities(t *testing.T) {
 	t.Parallel()
 	got, err := ParseCapabilities(kubectlOutput)
-	want := []string{"apps/v1", "apps/v1/Deployment", "monitoring.coreos.com/v1",
-		"monitoring.coreos.com/v1/ServiceMonitor", "rbac.authorization.k8s.io/v1/ClusterRole", "v1", "v1/Binding"}
+	want := []string{
+		"apps/v1", "apps/v1/Deployment", "monitoring.coreos.com/v1",
+		"monitoring.coreos.com/v1/ServiceMonitor", "rbac.authorization.k8s.io/v1/ClusterRole", "v1", "v1/Binding",
+	}
 	if err != nil || got.KubeVersion != "1.34.2+k3s1" || !slices.Equal(got.APIVersions, want) {
 		t.Errorf("capabilities: got %+v, %v, want 1.34.2+k3s1 with %q", got, err, want)
 	}
@@ -76,7 +78,8 @@ func TestCapabilitiesOfAFile(t *testing.T) {
 			t.Errorf("%s file: affected targets: got %+v, want those of cluster a", what, got)
 		}
 		if claim := Claims(load(t, base), f, changed, func(*Fleet,
-			Source) []string {
+			Source,
+		) []string {
 			return nil
 		})[changed[0]]; claim != ClaimedByDeclaration {
 			t.Errorf("%s file: got claim %q, want %q", what, claim, ClaimedByDeclaration)
@@ -121,8 +124,10 @@ func TestDefaultVersion(t *testing.T) {
 	if got := (&Cluster{}).ChartVersion(); got != NewestKubeVersion {
 		t.Errorf("version that charts see without one: got %s, want %s", got, NewestKubeVersion)
 	}
-	f, problems := Loader{Assumed: Capabilities{KubeVersion: "1.30.0",
-		APIVersions: []string{"x.org/v1"}}}.Load(t.Context(), mapFS(small()))
+	f, problems := Loader{Assumed: Capabilities{
+		KubeVersion: "1.30.0",
+		APIVersions: []string{"x.org/v1"},
+	}}.Load(t.Context(), mapFS(small()))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

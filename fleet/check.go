@@ -16,8 +16,10 @@ func (f *Fleet) Check(ctx context.Context) Problems {
 	targets := f.Targets()
 	found := make([][]error, len(targets))
 	if err := inParallel(ctx, len(targets), func(i int) { found[i] = targetChecks{f}.all(targets[i]) }); err != nil {
-		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was cancelled: " + err.Error(),
-			Hint: "run it again"}}
+		return Problems{{
+			File: fleetFile, Severity: SeverityError, Message: "checking was cancelled: " + err.Error(),
+			Hint: "run it again",
+		}}
 	}
 	out := append(gather(targets, found), f.unusedFiles(ctx)...)
 	for _, t := range f.unread {

@@ -100,8 +100,10 @@ func FuzzComponent(f *testing.F) {
 			if !bytes.Contains(data, []byte("${")) {
 				continue
 			}
-			if _, err := (&replacer{target: Target{App: &App{Name: "x"},
-				Cluster: target.Cluster}}).stream(bytes.ReplaceAll(out, []byte("${"), []byte("$${"))); err != nil {
+			if _, err := (&replacer{target: Target{
+				App:     &App{Name: "x"},
+				Cluster: target.Cluster,
+			}}).stream(bytes.ReplaceAll(out, []byte("${"), []byte("$${"))); err != nil {
 				t.Fatalf("%q became %q, which cannot be read: %v", data, out, err)
 			}
 		}

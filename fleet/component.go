@@ -25,8 +25,10 @@ func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 		return data, nil
 	}
 	if err := manifest.Check(data, fileBudget()); err != nil {
-		return nil, &FileError{Problem: Problem{File: name, Severity: SeverityError, Message: err.Error(),
-			Hint: "split the file"}, Cluster: t.Cluster.Name}
+		return nil, &FileError{Problem: Problem{
+			File: name, Severity: SeverityError, Message: err.Error(),
+			Hint: "split the file",
+		}, Cluster: t.Cluster.Name}
 	}
 	if ext == ".json" && json.Valid(data) {
 		return t.replaceJSON(name, data)

@@ -38,8 +38,10 @@ func (d document) broken(n *yaml.Node) bool {
 // decodeFile decodes every document of a file and reports all its problems.
 func decodeFile(file string, data []byte) decodedFile {
 	if err := manifest.Check(data, fileBudget()); err != nil {
-		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(),
-			Hint: "split the file, and write values out in place of aliases"}}}
+		return decodedFile{lost: true, problems: Problems{{
+			File: file, Severity: SeverityError, Message: err.Error(),
+			Hint: "split the file, and write values out in place of aliases",
+		}}}
 	}
 	d := decoder{file: file}
 	var out decodedFile
@@ -52,8 +54,10 @@ func decodeFile(file string, data []byte) decodedFile {
 		}
 		if err != nil {
 			line, message := splitYAMLError(err, data)
-			d.problems = append(d.problems, Problem{File: file, Line: line, Severity: SeverityError, Message: message,
-				Hint: "write valid YAML"})
+			d.problems = append(d.problems, Problem{
+				File: file, Line: line, Severity: SeverityError, Message: message,
+				Hint: "write valid YAML",
+			})
 			out.lost = true
 			break
 		}
@@ -62,15 +66,19 @@ func decodeFile(file string, data []byte) decodedFile {
 		}
 		before := len(d.problems)
 		if value := d.object(root.Content[0]); value != nil {
-			out.documents = append(out.documents, document{file: file, line: root.Content[0].Line,
-				root: root.Content[0], value: value, bad: d.bad(before)})
+			out.documents = append(out.documents, document{
+				file: file, line: root.Content[0].Line,
+				root: root.Content[0], value: value, bad: d.bad(before),
+			})
 		} else {
 			out.lost = true
 		}
 	}
 	if len(out.documents) == 0 && len(d.problems) == 0 {
-		d.problems = Problems{{File: file, Line: 1, Severity: SeverityError, Message: "the file is empty",
-			Hint: "remove the file, or fill it in"}}
+		d.problems = Problems{{
+			File: file, Line: 1, Severity: SeverityError, Message: "the file is empty",
+			Hint: "remove the file, or fill it in",
+		}}
 	}
 	out.problems = d.problems
 	return out

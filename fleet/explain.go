@@ -62,8 +62,10 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 			if err != nil {
 				return nil, err
 			}
-			text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle,
-				Value: strings.TrimSpace(string(data)), Line: 1, Column: 1}
+			text := &yaml.Node{
+				Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle,
+				Value: strings.TrimSpace(string(data)), Line: 1, Column: 1,
+			}
 			layers = append(layers, explained{origin: origin, below: file.keys(), node: text})
 			continue
 		}

@@ -33,8 +33,10 @@ func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 			return out, err
 		}
 		setLine(out.node, i.Line)
-		w := written{in: map[*yaml.Node]bool{}, file: map[*yaml.Node]string{},
-			known: map[*yaml.Node]map[string]*yaml.Node{}}
+		w := written{
+			in: map[*yaml.Node]bool{}, file: map[*yaml.Node]string{},
+			known: map[*yaml.Node]map[string]*yaml.Node{},
+		}
 		object := f.writtenObject(i)
 		own := child(helmOf(object, n), "valuesObject")
 		if i.Kind == kindHelmRelease {

@@ -34,8 +34,10 @@ func TestExplainImported(t *testing.T) {
 		want   []string // the last origin of each value
 	}{
 		{
-			Imported{Kind: "HelmRelease", File: "release.yaml", Line: 4,
-				Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: values}}},
+			Imported{
+				Kind: "HelmRelease", File: "release.yaml", Line: 4,
+				Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: values}},
+			},
 			"",
 			[]string{
 				"args release.yaml:11 [-a] 1", "extra chart/values.yaml:3 1 1",
@@ -45,23 +47,31 @@ func TestExplainImported(t *testing.T) {
 			},
 		},
 		{
-			Imported{Kind: "Application", File: "application.yaml", Line: 1,
-				Sources: []ImportedSource{{Objects: "{}"}, {Helm: &HelmSource{Path: "chart"},
-					Values: map[string]any{"replicas": 3.0}}}},
+			Imported{
+				Kind: "Application", File: "application.yaml", Line: 1,
+				Sources: []ImportedSource{{Objects: "{}"}, {
+					Helm:   &HelmSource{Path: "chart"},
+					Values: map[string]any{"replicas": 3.0},
+				}},
+			},
 			"1",
 			[]string{"extra chart/values.yaml:3 1 1", "replicas application.yaml:8 3 2"},
 		},
 		{
-			Imported{Kind: "ResourceSet", File: "gone.yaml", Line: 5,
-				Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: map[string]any{"replicas": 3.0}}}},
+			Imported{
+				Kind: "ResourceSet", File: "gone.yaml", Line: 5,
+				Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: map[string]any{"replicas": 3.0}}},
+			},
 			"",
 			[]string{"extra chart/values.yaml:3 1 1", "replicas gone.yaml:5 3 2 elsewhere"},
 		},
 	} {
 		c.target.Cluster, c.target.App = "prod", "web"
 		f, problems := Loader{Importer: oneRelease{c.target}}.Load(t.Context(),
-			newMemTree(map[string]string{"sluice.yaml": fleetText, "release.yaml": release,
-				"application.yaml": application}))
+			newMemTree(map[string]string{
+				"sluice.yaml": fleetText, "release.yaml": release,
+				"application.yaml": application,
+			}))
 		if err := problems.Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +101,10 @@ func TestChartsOfImports(t *testing.T) {
 	const fleetText = base +
 		"kind: Fleet\nmetadata: {name: x}\nspec:\n  environments: [{name: prod}]\n  import: [{flux: {clusters: {prod: {path: clusters/prod, environment: prod}}}}]\n"
 	chart := HelmSource{Chart: "podinfo", Repo: "https://charts.example.com", Version: "1.0.0"}
-	target := Imported{Cluster: "prod", App: "web", Kind: "HelmRelease", File: "release.yaml", Line: 4,
-		Sources: []ImportedSource{{Objects: "{}"}, {Helm: &chart}}}
+	target := Imported{
+		Cluster: "prod", App: "web", Kind: "HelmRelease", File: "release.yaml", Line: 4,
+		Sources: []ImportedSource{{Objects: "{}"}, {Helm: &chart}},
+	}
 	f, problems := Loader{Importer: oneRelease{target}}.Load(t.Context(),
 		newMemTree(map[string]string{"sluice.yaml": fleetText}))
 	if err := problems.Err(); err != nil {

@@ -342,8 +342,10 @@ func helmOf(object *yaml.Node, source int) *yaml.Node {
 func (s *setters) helm(h, own *yaml.Node) {
 	for _, field := range []string{"fileParameters", "parameters"} {
 		for _, p := range slices.Backward(items(child(h, field))) {
-			s.add(setter{file: s.target.File, path: strings.Split(textAt(p, "name"), "."), node: child(p, "value"),
-				at: p, text: true})
+			s.add(setter{
+				file: s.target.File, path: strings.Split(textAt(p, "name"), "."), node: child(p, "value"),
+				at: p, text: true,
+			})
 		}
 	}
 	s.add(setter{file: s.target.File, node: own})

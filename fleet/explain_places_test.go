@@ -124,15 +124,19 @@ func TestExplainWhatSetsAValue(t *testing.T) {
 		"password": "secret", "token": "t0ken", "sealed": "secret", "chart": 1.0, "stranger": 1.0,
 	}
 	f, problems := Loader{Importer: targets{
-		{Cluster: "prod", App: "apps", Kind: "Kustomization", File: "clusters/prod/apps.yaml", Line: 1,
+		{
+			Cluster: "prod", App: "apps", Kind: "Kustomization", File: "clusters/prod/apps.yaml", Line: 1,
 			Sources: []ImportedSource{{}}, Reads: []string{
 				"base/shared.yaml", "base/web.yaml", "overlays/prod/foreign.yaml", "overlays/prod/gone.yaml",
 				"overlays/prod/kustomization.yaml", "overlays/prod/patch.yaml", "overlays/prod/values/web.yaml",
-			}},
+			},
+		},
 		{
 			Cluster: "prod", App: "web.web", Parent: "apps", Kind: "HelmRelease", File: "base/web.yaml", Line: 1,
-			Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, Values: values,
-				ValuesFiles: []string{"charts/web/values-prod.yaml"}}},
+			Sources: []ImportedSource{{
+				Helm: &HelmSource{Path: "charts/web"}, Values: values,
+				ValuesFiles: []string{"charts/web/values-prod.yaml"},
+			}},
 		},
 	}}.Load(t.Context(), newMemTree(tree))
 	if err := problems.Err(); err != nil {
@@ -224,17 +228,25 @@ func TestExplainWhatSetsAValueOfAnApplication(t *testing.T) {
 	}
 	files := []string{"charts/web/base.yaml", "charts/web/prod.yaml"}
 	f, problems := Loader{Importer: targets{
-		{Cluster: "prod", App: "single", Kind: "Application", File: "single.yaml", Line: 1,
-			Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files,
+		{
+			Cluster: "prod", App: "single", Kind: "Application", File: "single.yaml", Line: 1,
+			Sources: []ImportedSource{{
+				Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files,
 				Values: map[string]any{
 					"replicas": 3.0, "image": map[string]any{"tag": "2"}, "config": "text\n", "own": 1.0, "base": 1.0,
 					"both": 2.0,
-				}}}},
-		{Cluster: "prod", App: "set", Kind: "Application", File: "set.yaml", Line: 1,
-			Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files[:1],
+				},
+			}},
+		},
+		{
+			Cluster: "prod", App: "set", Kind: "Application", File: "set.yaml", Line: 1,
+			Sources: []ImportedSource{{
+				Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files[:1],
 				Values: map[string]any{
 					"own": 1.0, "host": "prod.example.com", "base": 1.0,
-				}}}},
+				},
+			}},
+		},
 	}}.Load(t.Context(), newMemTree(tree))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)

@@ -104,40 +104,66 @@ func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
 		file, text string
 		want       []string
 	}{
-		"unknown key": {"apps/web/app.yaml", base +
-			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placment: {}, source: {helm: {path: x}}}\n",
-			[]string{"apps/web/app.yaml:4:24", "unknown key spec.placment, did you mean placement?",
-				"spec.placement is missing"}},
-		"type": {"clusters/a.yaml", base +
-			"kind: Cluster\nmetadata: {name: a, labels: [x]}\nspec: {environment: {}, apiVersions: x}\n",
-			[]string{"clusters/a.yaml:3:29: error: metadata.labels must be a mapping",
-				"spec.environment must be a string", "spec.apiVersions must be a list"}},
-		"duplicate key": {"clusters/a.yaml", base +
-			"kind: Cluster\nmetadata: {name: a}\nspec:\n  environment: dev\n  environment: prod\n",
-			[]string{"clusters/a.yaml:6:3", "twice, first in line 5"}},
-		"duplicate name": {"clusters/c.yaml", cluster("a", "dev", "edge", "eu", ""),
-			[]string{"clusters/c.yaml:3:18: error: the cluster a is also in clusters/a.yaml:1"}},
-		"environment": {"clusters/a.yaml", cluster("a", "prd", "edge", "eu", ""),
-			[]string{`clusters/a.yaml:4:21: error: the environment "prd" does not exist, did you mean prod?`}},
-		"class": {"clusters/a.yaml", cluster("a", "dev", "egde", "eu", ""),
-			[]string{`the class "egde" does not exist, did you mean edge?`}},
+		"unknown key": {
+			"apps/web/app.yaml", base +
+				"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placment: {}, source: {helm: {path: x}}}\n",
+			[]string{
+				"apps/web/app.yaml:4:24", "unknown key spec.placment, did you mean placement?",
+				"spec.placement is missing",
+			},
+		},
+		"type": {
+			"clusters/a.yaml", base +
+				"kind: Cluster\nmetadata: {name: a, labels: [x]}\nspec: {environment: {}, apiVersions: x}\n",
+			[]string{
+				"clusters/a.yaml:3:29: error: metadata.labels must be a mapping",
+				"spec.environment must be a string", "spec.apiVersions must be a list",
+			},
+		},
+		"duplicate key": {
+			"clusters/a.yaml", base +
+				"kind: Cluster\nmetadata: {name: a}\nspec:\n  environment: dev\n  environment: prod\n",
+			[]string{"clusters/a.yaml:6:3", "twice, first in line 5"},
+		},
+		"duplicate name": {
+			"clusters/c.yaml", cluster("a", "dev", "edge", "eu", ""),
+			[]string{"clusters/c.yaml:3:18: error: the cluster a is also in clusters/a.yaml:1"},
+		},
+		"environment": {
+			"clusters/a.yaml", cluster("a", "prd", "edge", "eu", ""),
+			[]string{`clusters/a.yaml:4:21: error: the environment "prd" does not exist, did you mean prod?`},
+		},
+		"class": {
+			"clusters/a.yaml", cluster("a", "dev", "egde", "eu", ""),
+			[]string{`the class "egde" does not exist, did you mean edge?`},
+		},
 		"parent cycle": {"clusters/classes.yaml", base +
 			"kind: ClusterClass\nmetadata: {name: base}\nspec: {parent: edge}\n---\n" + base +
 			"kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base}\n", []string{"base → edge → base"}},
-		"after": {"sluice.yaml", strings.Replace(fleetYAML, "after: [dev]", "after: [dve]", 1),
-			[]string{`sluice.yaml:8:28: error: environment prod comes after "dve", which does not exist, did you mean dev?`}},
-		"after cycle": {"sluice.yaml", strings.Replace(fleetYAML, "name: dev", "{name: dev, after: [prod]}", 1),
-			[]string{"wait for each other"}},
+		"after": {
+			"sluice.yaml", strings.Replace(fleetYAML, "after: [dev]", "after: [dve]", 1),
+			[]string{`sluice.yaml:8:28: error: environment prod comes after "dve", which does not exist, did you mean dev?`},
+		},
+		"after cycle": {
+			"sluice.yaml", strings.Replace(fleetYAML, "name: dev", "{name: dev, after: [prod]}", 1),
+			[]string{"wait for each other"},
+		},
 		"enum": {"clusters/a.yaml", strings.Replace(cluster("a", "dev", "edge", "eu", ""), "spec: {",
 			"spec: {state: frozn, ", 1), []string{`unknown value "frozn", did you mean frozen?`}},
-		"kind": {"clusters/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
-			[]string{"clusters/x.yaml:1:13", "narrow spec.files"}},
+		"kind": {
+			"clusters/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+			[]string{"clusters/x.yaml:1:13", "narrow spec.files"},
+		},
 		"no YAML": {"clusters/a.yaml", "a: [\n", []string{"clusters/a.yaml:"}},
-		"label": {"clusters/a.yaml", base +
-			"kind: Cluster\nmetadata: {name: a, labels: {class: x, region: ../..}}\nspec: {environment: dev}\n",
-			[]string{"has the label class automatically", `"../.." cannot be the value of a label`}},
-		"name": {"clusters/a.yaml", cluster("../a", "dev", "edge", "eu", ""),
-			[]string{`"../a" cannot be a name`}},
+		"label": {
+			"clusters/a.yaml", base +
+				"kind: Cluster\nmetadata: {name: a, labels: {class: x, region: ../..}}\nspec: {environment: dev}\n",
+			[]string{"has the label class automatically", `"../.." cannot be the value of a label`},
+		},
+		"name": {
+			"clusters/a.yaml", cluster("../a", "dev", "edge", "eu", ""),
+			[]string{`"../a" cannot be a name`},
+		},
 		"path": {"apps/web/app.yaml", base +
 			"kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {path: ../x}}}\n", []string{"leaves the repository"}},
 		"two kinds": {"apps/web/app.yaml", base +
@@ -146,13 +172,17 @@ func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
 			"kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {chart: x, version: 1.0.0}}}\n", []string{`chart "x" needs repo`}},
 		"reference": {"apps/web/app.yaml", base +
 			"kind: App\nmetadata: {name: web}\nspec: {namespace: \"${cluster.nam}\", placement: {}, source: {manifests: {}}}\n", []string{"${cluster.nam} is not a reference"}},
-		"branch template": {"sluice.yaml", fleetYAML +
-			"  output: {environmentBranch: env, clusterBranch: \"env/x ${cluster.name}\"}\n",
-			[]string{"every environment would have", "not a branch name"}},
+		"branch template": {
+			"sluice.yaml", fleetYAML +
+				"  output: {environmentBranch: env, clusterBranch: \"env/x ${cluster.name}\"}\n",
+			[]string{"every environment would have", "not a branch name"},
+		},
 		"selector": {"apps/web/app.yaml", base +
 			"kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {matchExpressions: [{key: a, operator: In}]}, source: {manifests: {}}}\n", []string{"In on a"}},
-		"deletions": {"sluice.yaml", fleetYAML + "  safety: {maxDeletions: many}\n",
-			[]string{`"many" is neither`}},
+		"deletions": {
+			"sluice.yaml", fleetYAML + "  safety: {maxDeletions: many}\n",
+			[]string{`"many" is neither`},
+		},
 	} {
 		files := small()
 		files[c.file] = c.text
@@ -181,15 +211,19 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(problems)
 	}
 	got := fmt.Sprint([]Problem(problems))
-	for _, wrong := range []string{"cluster=a,", "cluster=a ", "no cluster has the label of layer region",
-		"no cluster has the label of layer cluster"} {
+	for _, wrong := range []string{
+		"cluster=a,", "cluster=a ", "no cluster has the label of layer region",
+		"no cluster has the label of layer cluster",
+	} {
 		if strings.Contains(got, wrong) {
 			t.Errorf("%q is in %s", wrong, got)
 		}
 	}
-	for _, want := range []string{"no cluster has region=mars", "no cluster has cluster=aa",
+	for _, want := range []string{
+		"no cluster has region=mars", "no cluster has cluster=aa",
 		"no cluster has the label of layer orbit", "planet is not a layer", "app none is placed on no cluster",
-		"app none has no Helm source"} {
+		"app none has no Helm source",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %s", want, got)
 		}
@@ -533,8 +567,10 @@ func edit(r *rand.Rand, files map[string]string) string {
 
 // generated returns a fleet of many clusters and apps.
 func generated(clusters, apps int) map[string]string {
-	files := map[string]string{"sluice.yaml": fleetYAML, "clusters/classes.yaml": small()["clusters/classes.yaml"],
-		"layers/global/values.yaml": "v: 1\n"}
+	files := map[string]string{
+		"sluice.yaml": fleetYAML, "clusters/classes.yaml": small()["clusters/classes.yaml"],
+		"layers/global/values.yaml": "v: 1\n",
+	}
 	for i := range clusters {
 		env := "dev"
 		if i%2 == 1 {

@@ -121,26 +121,44 @@ func TestEverydayFormat(t *testing.T) {
 
 func TestEverydayFormatIsChecked(t *testing.T) {
 	for name, c := range map[string]struct{ file, from, to, want string }{
-		"unknown environment": {"apps/web/app.yaml", "prod:", "prd:",
-			"apps/web/app.yaml:11:7: error: app web: the environment \"prd\" does not exist, did you mean prod?"},
-		"unknown layer": {"apps/plain/app.yaml", "[environment, global]", "[environments]",
-			`app plain: the layer "environments" does not exist, did you mean environment?`},
-		"file and value": {"apps/web/app.yaml", "{value: chartVersion}", "{value: v, file: x}",
-			"exactly one of file and value"},
-		"key without file": {"apps/web/app.yaml", "{value: chartVersion}", "{value: v, key: x}",
-			"versionFrom.key belongs to versionFrom.file"},
-		"version twice": {"apps/web/app.yaml", "{value: chartVersion}", "{value: v}, version: 1.0.0",
-			"both version and versionFrom"},
-		"bad selector": {"apps/web/app.yaml", "{region: us}", "{region: '../'}",
-			"cannot be the value of a label"},
-		"bad source": {"apps/web/app.yaml", "manifests: {path: extra}", "manifests: {path: ../extra}",
-			"apps/web/app.yaml:14:11: error: the path \"../extra\" leaves the repository"},
+		"unknown environment": {
+			"apps/web/app.yaml", "prod:", "prd:",
+			"apps/web/app.yaml:11:7: error: app web: the environment \"prd\" does not exist, did you mean prod?",
+		},
+		"unknown layer": {
+			"apps/plain/app.yaml", "[environment, global]", "[environments]",
+			`app plain: the layer "environments" does not exist, did you mean environment?`,
+		},
+		"file and value": {
+			"apps/web/app.yaml", "{value: chartVersion}", "{value: v, file: x}",
+			"exactly one of file and value",
+		},
+		"key without file": {
+			"apps/web/app.yaml", "{value: chartVersion}", "{value: v, key: x}",
+			"versionFrom.key belongs to versionFrom.file",
+		},
+		"version twice": {
+			"apps/web/app.yaml", "{value: chartVersion}", "{value: v}, version: 1.0.0",
+			"both version and versionFrom",
+		},
+		"bad selector": {
+			"apps/web/app.yaml", "{region: us}", "{region: '../'}",
+			"cannot be the value of a label",
+		},
+		"bad source": {
+			"apps/web/app.yaml", "manifests: {path: extra}", "manifests: {path: ../extra}",
+			"apps/web/app.yaml:14:11: error: the path \"../extra\" leaves the repository",
+		},
 		"path leaves": {"apps/web/app.yaml", "versions/${environment}.yaml", "../x", "leaves the repository"},
 		"bad key":     {"sluice.yaml", "at: image.tag", "at: image..tag", `"image..tag" is not a key`},
-		"unset variable": {"sluice.yaml", "${app.vars.team:=none}", "${app.vars.team}",
-			"layer environment: ${app.vars.team} is not set for app plain"},
-		"no path": {"sluice.yaml", `path: "image-tags/${environment}/${app}", `, "",
-			"spec.layers[1].values[1].path is missing"},
+		"unset variable": {
+			"sluice.yaml", "${app.vars.team:=none}", "${app.vars.team}",
+			"layer environment: ${app.vars.team} is not set for app plain",
+		},
+		"no path": {
+			"sluice.yaml", `path: "image-tags/${environment}/${app}", `, "",
+			"spec.layers[1].values[1].path is missing",
+		},
 		"variable of a layer":  {"apps/web/app.yaml", "team: core", "team: ../../x", "leaves the repository"},
 		"placement is missing": {"apps/web/app.yaml", "  placement: {}\n", "", "spec.placement is missing"},
 	} {
@@ -155,17 +173,25 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ file, text, want string }{
-		"no version": {"versions/dev.yaml", "charts: {}\n",
-			`versions/dev.yaml, which holds the version of chart web for cluster a: there is no version at "charts.web"`},
+		"no version": {
+			"versions/dev.yaml", "charts: {}\n",
+			`versions/dev.yaml, which holds the version of chart web for cluster a: there is no version at "charts.web"`,
+		},
 		"no file":  {"versions/dev.yaml", "", "the file does not exist"},
 		"no value": {"apps/web/layers/region/us/values.yaml", "x: 1\n", "no layer sets chartVersion"},
-		"number": {"apps/web/layers/region/us/values.yaml", "chartVersion: 1.10\n",
-			"must be a string: put it in quotes"},
-		"duplicate key": {"apps/web/layers/region/us/values.yaml", "a: 1\nb: {c: 1, d: 2, c: 3}\n",
-			"us/values.yaml:2:17: error: the key c is set twice, first in line 2"},
+		"number": {
+			"apps/web/layers/region/us/values.yaml", "chartVersion: 1.10\n",
+			"must be a string: put it in quotes",
+		},
+		"duplicate key": {
+			"apps/web/layers/region/us/values.yaml", "a: 1\nb: {c: 1, d: 2, c: 3}\n",
+			"us/values.yaml:2:17: error: the key c is set twice, first in line 2",
+		},
 		"text is not values": {"teams/core/values.yaml", "text\n", "a values file must be a mapping"},
-		"unset in a text": {"image-tags/dev/web", "v${cluster.vars.nope}\n",
-			"image-tags/dev/web:1:2: error: ${cluster.vars.nope} is not set"},
+		"unset in a text": {
+			"image-tags/dev/web", "v${cluster.vars.nope}\n",
+			"image-tags/dev/web:1:2: error: ${cluster.vars.nope} is not set",
+		},
 	} {
 		files := everyday()
 		if files[c.file] = c.text; c.text == "" {

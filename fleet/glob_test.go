@@ -110,8 +110,10 @@ func TestGlobOfAFolderThatIsNone(t *testing.T) {
 		"real/clusters/a.yaml": "", "file": "", "folder": linkTo + "real", "dangling": linkTo + "nowhere",
 		"outside": linkTo + "../../etc",
 	})
-	for _, pattern := range []string{"folder/*/*.yaml", "folder/clusters/*.yaml", "dangling/*.yaml",
-		"dangling/clusters/*.yaml", "outside/*.yaml", "file/*.yaml", "file/x/*.yaml", "missing/*.yaml"} {
+	for _, pattern := range []string{
+		"folder/*/*.yaml", "folder/clusters/*.yaml", "dangling/*.yaml",
+		"dangling/clusters/*.yaml", "outside/*.yaml", "file/*.yaml", "file/x/*.yaml", "missing/*.yaml",
+	} {
 		g, err := parseGlob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -57,8 +57,10 @@ func (fc fleetChecks) governance() {
 	fc.charts()
 	checkDelivery(fc.findings, fc.file, fc.fleet.Spec.Delivery)
 	scopes := map[string]string{}
-	for scope, list := range map[string][]string{"cluster": fc.fleet.Spec.Kinds.Cluster,
-		"namespaced": fc.fleet.Spec.Kinds.Namespaced} {
+	for scope, list := range map[string][]string{
+		"cluster":    fc.fleet.Spec.Kinds.Cluster,
+		"namespaced": fc.fleet.Spec.Kinds.Namespaced,
+	} {
 		for i, kind := range list {
 			at := []string{"spec", "kinds", scope, strconv.Itoa(i)}
 			if !validKind(kind) {

@@ -47,8 +47,10 @@ func TestHelmOfFleets(t *testing.T) {
 
 func TestHelmOfImports(t *testing.T) {
 	t.Parallel()
-	release := targets{{Cluster: "prod", App: "web", File: "web.yaml",
-		Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}}}}}
+	release := targets{{
+		Cluster: "prod", App: "web", File: "web.yaml",
+		Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}}},
+	}}
 	importing := func(t *testing.T, fleet, entry string) (*Fleet, Problems) {
 		t.Helper()
 		return Loader{Importer: release}.Load(t.Context(), newMemTree(map[string]string{
@@ -97,7 +99,8 @@ func TestHelmOfImports(t *testing.T) {
 	older, _ := importing(t, "", "flux: {version: \"2.7\", "+clusters+"}")
 	newer, _ := importing(t, "", "flux: {version: \"2.8\", "+clusters+"}")
 	if got := Affected(older, newer, []string{"sluice.yaml"}, func(*Fleet,
-		Source) []string {
+		Source,
+	) []string {
 		return nil
 	}); len(got) != 1 {
 		t.Errorf("targets that a new version of Flux with another Helm affects: got %v, want prod/web", got)

@@ -38,9 +38,11 @@ type ImportCluster struct {
 func importRequest(f *Fleet, entry Import) ImportRequest {
 	out := ImportRequest{Entry: entry, Trunk: f.Spec.Trunk}
 	for _, c := range f.Clusters {
-		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment,
+		out.Clusters = append(out.Clusters, ImportCluster{
+			Name: c.Name, Environment: c.Environment,
 			KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions, Labels: c.Labels,
-			Helm: cmp.Or(c.Helm, entry.helm())})
+			Helm: cmp.Or(c.Helm, entry.helm()),
+		})
 	}
 	slices.SortStableFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
 	return out

@@ -265,8 +265,10 @@ func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
 		labels = map[string]string{}
 	}
 	labels[labelCluster], labels[labelEnvironment], labels[labelClass] = name, c.Environment, ""
-	cluster := &Cluster{Name: name, Environment: c.Environment, Labels: labels, KubeVersion: c.KubeVersion,
-		APIVersions: c.APIVersions, State: stateActive, File: fleetFile, doc: l.file}
+	cluster := &Cluster{
+		Name: name, Environment: c.Environment, Labels: labels, KubeVersion: c.KubeVersion,
+		APIVersions: c.APIVersions, State: stateActive, File: fleetFile, doc: l.file,
+	}
 	l.capabilities(cluster, c.KubeVersion, l.file, append(at, "kubeVersion")...)
 	l.fleet.Clusters = append(l.fleet.Clusters, cluster)
 	l.fleet.clusters[name] = cluster
@@ -301,8 +303,10 @@ func (l *loader) importedTarget(t *Imported, at []string) {
 		})
 		return
 	case app == nil:
-		app = &App{Name: t.App, File: t.File, imported: imported{}, names: l.fleet.names,
-			Spec: AppSpec{Namespace: t.Namespace}}
+		app = &App{
+			Name: t.App, File: t.File, imported: imported{}, names: l.fleet.names,
+			Spec: AppSpec{Namespace: t.Namespace},
+		}
 		l.fleet.apps[t.App] = app
 		l.fleet.Apps = append(l.fleet.Apps, app)
 	case app.imported == nil:
@@ -365,14 +369,18 @@ func (i imported) places(c *Cluster) bool {
 func (i *Imported) resolve() (Resolved, error) {
 	out := Resolved{Namespace: i.Namespace, Unstable: "keep"}
 	if i.Err != nil {
-		return out, &FileError{Problem: Problem{File: i.File, Line: i.Line, Severity: SeverityError,
-			Message: i.Err.Error()}, Cluster: i.Cluster}
+		return out, &FileError{Problem: Problem{
+			File: i.File, Line: i.Line, Severity: SeverityError,
+			Message: i.Err.Error(),
+		}, Cluster: i.Cluster}
 	}
 	for n := range i.Sources {
 		src, err := i.Sources[n].resolve(i)
 		if err != nil {
-			return out, &FileError{Problem: Problem{File: i.File, Line: i.Line, Severity: SeverityError,
-				Message: err.Error()}, Cluster: i.Cluster}
+			return out, &FileError{Problem: Problem{
+				File: i.File, Line: i.Line, Severity: SeverityError,
+				Message: err.Error(),
+			}, Cluster: i.Cluster}
 		}
 		if len(i.Sources) > 1 {
 			src.Name = strconv.Itoa(n)
@@ -398,8 +406,10 @@ func (s *ImportedSource) resolve(i *Imported) (Source, error) {
 		return Source{Kustomize: &PathSource{Path: k.Path, Edited: k.Edited}}, nil
 	}
 	sum := sha256.Sum256([]byte(s.Objects))
-	return Source{Objects: &ObjectsSource{Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]),
-		Data: []byte(s.Objects)}}, nil
+	return Source{Objects: &ObjectsSource{
+		Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]),
+		Data: []byte(s.Objects),
+	}}, nil
 }
 
 // same reports whether two imports of a target give the same input.

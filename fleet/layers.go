@@ -154,14 +154,18 @@ func (f *Fleet) find(l *layer, value string, t Target, skipped bool, dirs []laye
 		for _, v := range l.Values {
 			repository := cmp.Or(v.Repository, l.Repository)
 			for _, in := range templateBases(t, repository, v.Path, skipped) {
-				f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: templatePath(t, in, repository, v.Path),
-					At: v.At, root: in.root}, t)
+				f.addValues(out, LayerFile{
+					Layer: l.Name, Value: value, Path: templatePath(t, in, repository, v.Path),
+					At: v.At, root: in.root,
+				}, t)
 			}
 		}
 		for _, template := range l.Components {
 			for _, in := range templateBases(t, l.Repository, template, skipped) {
-				f.addComponent(out, LayerFile{Layer: l.Name, Value: value,
-					Path: templatePath(t, in, l.Repository, template), root: in.root})
+				f.addComponent(out, LayerFile{
+					Layer: l.Name, Value: value,
+					Path: templatePath(t, in, l.Repository, template), root: in.root,
+				})
 			}
 		}
 		return out
@@ -171,8 +175,10 @@ func (f *Fleet) find(l *layer, value string, t Target, skipped bool, dirs []laye
 		if !f.has(dir) {
 			continue
 		}
-		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"),
-			FleetWide: in.fleetWide, root: in.root}, t)
+		f.addValues(out, LayerFile{
+			Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"),
+			FleetWide: in.fleetWide, root: in.root,
+		}, t)
 		f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: in.fleetWide, root: in.root})
 	}
 	return out

@@ -110,8 +110,10 @@ func TestLinksOfAnotherRepository(t *testing.T) {
 	if data, err := tree.ReadFile(".repositories/lib/layers/own.yaml"); err != nil || string(data) != "lib's own" {
 		t.Errorf("a link inside: %s, %v", data, err)
 	}
-	for _, name := range []string{"layers/file.yaml", "dir/values.yaml", "chain", "next.yaml", "all/next/values.yaml",
-		"../../linked.yaml"} {
+	for _, name := range []string{
+		"layers/file.yaml", "dir/values.yaml", "chain", "next.yaml", "all/next/values.yaml",
+		"../../linked.yaml",
+	} {
 		data, err := tree.ReadFile(path.Join(".repositories/lib", name))
 		if err == nil || !strings.Contains(err.Error(), "which is outside the repository") {
 			t.Errorf("%s: the data is %s, the error is %v", name, data, err)
@@ -123,8 +125,10 @@ func TestLinksOfAnotherRepository(t *testing.T) {
 func TestFaultsOfTheStorage(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection lost")
-	for _, name := range []string{"sluice.yaml", "clusters", "clusters/a.yaml", "apps/web/app.yaml", "apps",
-		"apps/web/layers/region"} {
+	for _, name := range []string{
+		"sluice.yaml", "clusters", "clusters/a.yaml", "apps/web/app.yaml", "apps",
+		"apps/web/layers/region",
+	} {
 		tree := newMemTree(small())
 		tree.fail[name] = lost
 		f, problems := Load(t.Context(), tree, NewCache())

@@ -220,8 +220,10 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	data, err := l.fleetText(ctx)
 	if err != nil {
 		hint := absentHint(l.tree)
-		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err),
-			Hint: hint, absent: errors.Is(err, fs.ErrNotExist)})
+		l.problems = append(l.problems, Problem{
+			File: fleetFile, Severity: SeverityError, Message: readError(err),
+			Hint: hint, absent: errors.Is(err, fs.ErrNotExist),
+		})
 		return false
 	}
 	decoded := decodeFile(fleetFile, data)
@@ -245,8 +247,10 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	}
 	if l.file.value == nil {
 		if len(decoded.problems) == 0 {
-			l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError,
-				Message: "the file has no document of kind Fleet"})
+			l.problems = append(l.problems, Problem{
+				File: fleetFile, Severity: SeverityError,
+				Message: "the file has no document of kind Fleet",
+			})
 		}
 		return false
 	}

@@ -221,8 +221,10 @@ func (l *loader) appReference(a *App, s string) {
 func (s *Source) strings() []*string {
 	switch {
 	case s.Helm != nil:
-		out := []*string{&s.Helm.Chart, &s.Helm.Path, &s.Helm.Repo, &s.Helm.Version, &s.Helm.ReleaseName,
-			&s.Helm.Namespace}
+		out := []*string{
+			&s.Helm.Chart, &s.Helm.Path, &s.Helm.Repo, &s.Helm.Version, &s.Helm.ReleaseName,
+			&s.Helm.Namespace,
+		}
 		if v := s.Helm.VersionFrom; v != nil {
 			out = append(out, &v.File, &v.Key, &v.Value)
 		}

@@ -113,8 +113,10 @@ func (i *Imported) hides(cluster string) error {
 
 // unplaced returns an error for an imported target whose cluster is not in the fleet.
 func (i *Imported) unplaced() Problem {
-	return Problem{File: i.Located(), Line: i.Line, Severity: SeverityError,
-		Message: fmt.Sprintf("%s: %v", i.App, i.Err)}
+	return Problem{
+		File: i.Located(), Line: i.Line, Severity: SeverityError,
+		Message: fmt.Sprintf("%s: %v", i.App, i.Err),
+	}
 }
 
 // NewlyUnplaced returns, by app, the problems of imported targets of the head that have no cluster, and that the base

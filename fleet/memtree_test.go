@@ -64,8 +64,10 @@ func newMemTree(files map[string]string) *memTree {
 		if target == files[name] {
 			target = ""
 		}
-		t.nodes[name] = &memNode{name: path.Base(name), data: []byte(files[name]),
-			id: memID(hex.EncodeToString(sum[:])), link: target}
+		t.nodes[name] = &memNode{
+			name: path.Base(name), data: []byte(files[name]),
+			id: memID(hex.EncodeToString(sum[:])), link: target,
+		}
 		for child := name; child != "."; child = path.Dir(child) {
 			parent := t.nodes[path.Dir(child)]
 			if parent == nil {

@@ -196,21 +196,27 @@ func TestFleetsThatAreNotMoved(t *testing.T) {
 	}
 	broken := linkedTenants()
 	broken["workspaces/team-a/apps/web/app.yaml"] = "kind: Nothing\n"
-	for name, f := range map[string]*Fleet{"with another repository": f,
-		"with an error in a workspace": mustLoad(t, broken, NewCache())} {
+	for name, f := range map[string]*Fleet{
+		"with another repository":      f,
+		"with an error in a workspace": mustLoad(t, broken, NewCache()),
+	} {
 		if got, _ := Moved(f, f.tree.Tree, f.cache, []string{"README.md"}, nil); got != nil {
 			t.Errorf("a fleet %s was moved", name)
 		}
 	}
 	f = mustLoad(t, linkedTenants(), NewCache())
-	for _, decisive := range []string{"sluice.yaml", "clusters/a.yaml", "shared/c.yaml", "workspaces/team-a.yaml",
-		"workspaces/team-a/apps/web/app.yaml"} {
+	for _, decisive := range []string{
+		"sluice.yaml", "clusters/a.yaml", "shared/c.yaml", "workspaces/team-a.yaml",
+		"workspaces/team-a/apps/web/app.yaml",
+	} {
 		if got, _ := Moved(f, f.tree.Tree, f.cache, []string{decisive}, nil); got != nil {
 			t.Errorf("the fleet was moved although %s differs", decisive)
 		}
 	}
-	for _, declared := range []string{"clusters/x.yaml", "apps/x/app.yaml", "workspaces/x.yaml",
-		"workspaces/team-b/apps/x/app.yaml", "repositories/x.yaml"} {
+	for _, declared := range []string{
+		"clusters/x.yaml", "apps/x/app.yaml", "workspaces/x.yaml",
+		"workspaces/team-b/apps/x/app.yaml", "repositories/x.yaml",
+	} {
 		if got, _ := Moved(f, f.tree.Tree, f.cache, nil, []string{declared}); got != nil {
 			t.Errorf("the fleet was moved although %s is new", declared)
 		}

@@ -17,14 +17,22 @@ func TestFilesThatImportsDoNotRead(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"its own app": {map[string]string{"apps/web/app.yaml": app, "clusters/flux.yaml": other},
-			[]string{"does not read apps/*/app.yaml, such as apps/web/app.yaml"}},
-		"its own cluster": {map[string]string{"clusters/a.yaml": other,
-			"clusters/b.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\n"},
-			[]string{"does not read clusters/*.yaml, such as clusters/b.yaml"}},
+		"its own app": {
+			map[string]string{"apps/web/app.yaml": app, "clusters/flux.yaml": other},
+			[]string{"does not read apps/*/app.yaml, such as apps/web/app.yaml"},
+		},
+		"its own cluster": {
+			map[string]string{
+				"clusters/a.yaml": other,
+				"clusters/b.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\n",
+			},
+			[]string{"does not read clusters/*.yaml, such as clusters/b.yaml"},
+		},
 		"files of Flux": {map[string]string{"apps/web/app.yaml": other, "clusters/prod.yaml": other}, nil},
-		"an app that counts": {map[string]string{"sluice.yaml": fleetText + "  files: {apps: [apps/*/app.yaml]}\n",
-			"apps/web/app.yaml": app, "m/x.yaml": ""}, nil},
+		"an app that counts": {map[string]string{
+			"sluice.yaml":       fleetText + "  files: {apps: [apps/*/app.yaml]}\n",
+			"apps/web/app.yaml": app, "m/x.yaml": "",
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,12 +46,16 @@ func TestDependenciesFollowPlacement(t *testing.T) {
 
 func TestBrokenOrdersAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ app, dependsOn, want string }{
-		"unknown": {"shop", "[crds, mehs]",
-			`apps/shop/app.yaml:8:21: error: app shop depends on "mehs", which does not exist, did you mean mesh?`},
+		"unknown": {
+			"shop", "[crds, mehs]",
+			`apps/shop/app.yaml:8:21: error: app shop depends on "mehs", which does not exist, did you mean mesh?`,
+		},
 		"twice":  {"shop", "[crds, crds]", "apps/shop/app.yaml:8:21: error: app shop depends on crds twice"},
 		"itself": {"shop", "[shop]", "apps/shop/app.yaml:8:14: error: apps wait for each other: shop → shop"},
-		"cycle": {"crds", "[shop]",
-			"apps/crds/app.yaml:8:14: error: apps wait for each other: crds → shop → mesh → crds"},
+		"cycle": {
+			"crds", "[shop]",
+			"apps/crds/app.yaml:8:14: error: apps wait for each other: crds → shop → mesh → crds",
+		},
 		"type": {"shop", "crds", "spec.dependsOn must be a list"},
 	} {
 		files := ordered()

@@ -55,8 +55,10 @@ func (fc fleetChecks) output() {
 				"%q is not a branch name", branch)
 		}
 	}
-	for name, address := range map[string]string{"repository": out.Repository,
-		"hydratorMetadata": out.HydratorMetadata} {
+	for name, address := range map[string]string{
+		"repository":       out.Repository,
+		"hydratorMetadata": out.HydratorMetadata,
+	} {
 		if hasPassword(address) {
 			fc.errorf(fc.file, append(at, name), "leave them out; credentials come from the environment",
 				"a URL must not hold credentials")

@@ -220,7 +220,8 @@ func withRoom(m map[string]*Cluster, n int) map[string]*Cluster {
 }
 
 func (c *Cluster) inherit(labels map[string]string, vars map[string]any, kubeVersion string, apiVersions []string,
-	helm int) {
+	helm int,
+) {
 	maps.Copy(c.Labels, labels)
 	if len(vars) > 0 && c.Vars == nil {
 		c.Vars = make(map[string]any, len(vars))
@@ -272,8 +273,10 @@ func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 		l.errorf(doc, []string{"spec", "namespace"}, "lower-case letters, digits and -, at most 63",
 			"%q cannot be a namespace", ns)
 	}
-	a := &App{Name: name, workspace: w, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc,
-		names: l.fleet.names}
+	a := &App{
+		Name: name, workspace: w, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc,
+		names: l.fleet.names,
+	}
 	l.fleet.apps[name] = a
 	l.fleet.Apps = append(l.fleet.Apps, a)
 	l.appVariants(a)

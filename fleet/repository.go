@@ -161,8 +161,10 @@ func (l *loader) mount(ctx context.Context) {
 	l.fleet.names = strings.NewReplacer(names...)
 	for _, r := range l.fleet.Repositories {
 		if err := missing[r.Name]; err != nil {
-			l.problems = append(l.problems, Problem{File: r.File, Line: r.Line, Severity: SeverityWarning,
-				Message: fmt.Sprintf("repository %s: %v", r.Name, err)})
+			l.problems = append(l.problems, Problem{
+				File: r.File, Line: r.Line, Severity: SeverityWarning,
+				Message: fmt.Sprintf("repository %s: %v", r.Name, err),
+			})
 		}
 	}
 }

@@ -48,8 +48,10 @@ func validateFixtures(t *testing.T, schemas map[string][]byte) {
 	t.Helper()
 	checked := 0
 	err := filepath.WalkDir("../testdata/fleet", func(p string, d os.DirEntry, err error) error {
-		kind := map[bool]string{strings.HasSuffix(p, "app.yaml"): "app.json",
-			filepath.Base(p) == "sluice.yaml": "fleet.json", strings.Contains(p, "/clusters/"): "cluster.json"}[true]
+		kind := map[bool]string{
+			strings.HasSuffix(p, "app.yaml"):  "app.json",
+			filepath.Base(p) == "sluice.yaml": "fleet.json", strings.Contains(p, "/clusters/"): "cluster.json",
+		}[true]
 		if err != nil || d.IsDir() || kind == "" {
 			return err
 		}

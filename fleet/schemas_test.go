@@ -48,8 +48,10 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 		type long Follow
 		return shortOr("boolean", reflect.TypeFor[long]())
 	case reflect.TypeFor[Amount]():
-		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"},
-			{Type: "string", Pattern: "^[0-9]+%?$"}}}
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
+			{Type: "integer"},
+			{Type: "string", Pattern: "^[0-9]+%?$"},
+		}}
 	case reflect.TypeFor[Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: "^([0-9]+(\\.[0-9]+)?(ns|us|ms|s|m|h))+$"}
 	}

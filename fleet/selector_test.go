@@ -47,8 +47,10 @@ func TestSelectorsEqualKubernetes(t *testing.T) {
 }
 
 func labelKeys() []string {
-	return []string{"region", "example.com/zone", "a_b.c", "", "a b", "-x", "x/y/z", "UPPER.example/z",
-		strings.Repeat("k", 64)}
+	return []string{
+		"region", "example.com/zone", "a_b.c", "", "a b", "-x", "x/y/z", "UPPER.example/z",
+		strings.Repeat("k", 64),
+	}
 }
 
 func labelTexts() []string {
@@ -73,8 +75,10 @@ func randomSelector(r *rand.Rand, pick func([]string) string) (Selector, metav1.
 		}
 		own.MatchExpressions = append(own.MatchExpressions, q)
 		upstream.MatchExpressions = append(upstream.MatchExpressions,
-			metav1.LabelSelectorRequirement{Key: q.Key, Operator: metav1.LabelSelectorOperator(q.Operator),
-				Values: q.Values})
+			metav1.LabelSelectorRequirement{
+				Key: q.Key, Operator: metav1.LabelSelectorOperator(q.Operator),
+				Values: q.Values,
+			})
 	}
 	return own, upstream
 }

@@ -36,10 +36,14 @@ func TestSignersOfCharts(t *testing.T) {
 		{"key: keys/cosign.pub", "key: ../cosign.pub"}:   "leaves the repository",
 		{"keyring: keys/acme.gpg", "keyring: /etc/keys"}: "leaves the repository",
 		{"key: keys/cosign.pub", "key: k, issuer: x"}:    "which excludes issuer",
-		{"key: keys/cosign.pub",
-			"issuer: x, subject: y"}: "says nothing that a signature can be held against",
-		{"cosign: {key: keys/cosign.pub}",
-			"cosign: {}"}: "says nothing that a signature can be held against",
+		{
+			"key: keys/cosign.pub",
+			"issuer: x, subject: y",
+		}: "says nothing that a signature can be held against",
+		{
+			"cosign: {key: keys/cosign.pub}",
+			"cosign: {}",
+		}: "says nothing that a signature can be held against",
 		{", cosign: {key: keys/cosign.pub}", ""}:                                         "needs provenance or cosign",
 		{"provenance: {keyring: keys/acme.gpg}", `provenance: {keyring: ""}`}:            "needs keyring",
 		{"cosign: {key: keys/cosign.pub}", "cosign: {key: k}, provenance: {keyring: r}"}: "needs provenance or cosign",

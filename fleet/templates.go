@@ -69,7 +69,8 @@ func splitTargets(targets []Target) (own []Target, tenants [][]Target) {
 
 // targets checks a path template for targets and reports what is wrong at a place of doc.
 func (tc templateChecks) targets(layer, template string, segments []segment, targets []Target, doc document,
-	at []string) {
+	at []string,
+) {
 	for _, s := range segments {
 		if s.ref == nil || s.ref.name == refLabels+layer {
 			continue

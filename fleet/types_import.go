@@ -140,8 +140,10 @@ func (i Import) clusters() map[string]ImportedCluster {
 	case i.ArgoCD != nil:
 		out := map[string]ImportedCluster{}
 		for name, c := range i.ArgoCD.Clusters {
-			out[name] = ImportedCluster{Environment: c.Environment, Labels: c.Labels, KubeVersion: c.KubeVersion,
-				APIVersions: c.APIVersions}
+			out[name] = ImportedCluster{
+				Environment: c.Environment, Labels: c.Labels, KubeVersion: c.KubeVersion,
+				APIVersions: c.APIVersions,
+			}
 		}
 		return out
 	}

@@ -96,8 +96,10 @@ func (u *unused) template(ctx context.Context, l Layer, template string, targets
 }
 
 func (u *unused) warn(file, hint, format string, args ...any) {
-	u.problems = append(u.problems, Problem{File: file, Severity: SeverityWarning,
-		Message: fmt.Sprintf(format, args...), Hint: hint})
+	u.problems = append(u.problems, Problem{
+		File: file, Severity: SeverityWarning,
+		Message: fmt.Sprintf(format, args...), Hint: hint,
+	})
 }
 
 // nearest suggests a path of the same folder, or the same name in another folder.

@@ -214,8 +214,10 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	}
 	v, err := f.valuesFile(file.Path)
 	if err != nil {
-		return nil, &FileError{Problem: Problem{File: file.Path, Severity: SeverityError, Message: readError(err)},
-			Cluster: t.Cluster.Name}
+		return nil, &FileError{
+			Problem: Problem{File: file.Path, Severity: SeverityError, Message: readError(err)},
+			Cluster: t.Cluster.Name,
+		}
 	}
 	if v.err != nil {
 		return nil, v.problem(t, file.Path)
@@ -236,8 +238,10 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	}
 	if values, ok := content.(map[string]any); file.At == "" && (!ok || len(values) == 0) {
 		if content != nil && !ok {
-			return nil, &FileError{Problem: Problem{File: file.Path, Line: 1, Severity: SeverityError,
-				Message: "a values file must be a mapping"}, Cluster: t.Cluster.Name}
+			return nil, &FileError{Problem: Problem{
+				File: file.Path, Line: 1, Severity: SeverityError,
+				Message: "a values file must be a mapping",
+			}, Cluster: t.Cluster.Name}
 		}
 		return nil, nil //nolint:nilnil // an empty file sets nothing
 	}

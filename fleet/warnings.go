@@ -202,8 +202,10 @@ func (wn warnings) useless(dir string, a *App, warn warnFunc) {
 		source, named := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".yaml"), "values.")
 		switch {
 		case e.Name() == "values.yaml" || wn.fleet.tree.isDir(dir, e):
-		case slices.Contains([]string{"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json",
-			"vaules.yaml"}, name):
+		case slices.Contains([]string{
+			"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json",
+			"vaules.yaml",
+		}, name):
 			warn(path.Join(dir, e.Name()), "rename it to values.yaml", "no layer reads %s", e.Name())
 		case a != nil && named && strings.HasSuffix(e.Name(), ".yaml") && !slices.Contains(sources, source):
 			warn(path.Join(dir, e.Name()), "name a source so, or rename the file", "app %s has no Helm source %q%s",

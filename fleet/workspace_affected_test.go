@@ -54,8 +54,10 @@ func TestAffectedIsASupersetAmongWorkspaces(t *testing.T) {
 		own, lib := neighbours()
 		cache := NewCache()
 		read := func() (*Fleet, map[string]string) {
-			f, problems := Loader{Cache: cache, Mounts: memMounts{own,
-				map[string]map[string]string{"lib": lib}}}.Load(t.Context(), newMemTree(own))
+			f, problems := Loader{Cache: cache, Mounts: memMounts{
+				own,
+				map[string]map[string]string{"lib": lib},
+			}}.Load(t.Context(), newMemTree(own))
 			if f == nil {
 				t.Fatal(problems)
 			}

@@ -108,8 +108,10 @@ func (l tenancy) checkPatterns(w *Workspace) {
 			}
 		}
 	}
-	for field, list := range map[string][]string{"allow": w.Spec.Kinds.Allow, "deny": w.Spec.Kinds.Deny,
-		"clusterScoped": w.Spec.Kinds.ClusterScoped} {
+	for field, list := range map[string][]string{
+		"allow": w.Spec.Kinds.Allow, "deny": w.Spec.Kinds.Deny,
+		"clusterScoped": w.Spec.Kinds.ClusterScoped,
+	} {
 		for i, pattern := range list {
 			if strings.Count(pattern, "*") > 2 || strings.ContainsAny(pattern, "{}[]?\\/") || pattern == "" {
 				l.errorf(w.doc, []string{"spec", "kinds", field, strconv.Itoa(i)}, "Kind, Kind.group or *.group",

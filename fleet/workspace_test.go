@@ -54,8 +54,10 @@ func names(targets []Target) []string {
 }
 
 func TestTheFolderOfAnOwnPolicy(t *testing.T) {
-	for text, want := range map[string]string{"": "", "  policy: {path: rules/}\n": "workspaces/team-a/rules",
-		"  policy:\n    path: rules/deep\n": "workspaces/team-a/rules/deep"} {
+	for text, want := range map[string]string{
+		"": "", "  policy: {path: rules/}\n": "workspaces/team-a/rules",
+		"  policy:\n    path: rules/deep\n": "workspaces/team-a/rules/deep",
+	} {
 		f := load(t, tenants(map[string]string{"workspaces/team-a.yaml": workspaceYAML + text}))
 		if w, ok := f.Workspace("team-a"); !ok || w.PolicyDir() != want {
 			t.Errorf("%q: the result of Workspace is %+v", text, w)
@@ -135,15 +137,19 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 		"yaml": {map[string]string{"workspaces/team-a/apps/web/app.yaml": "{"}, "did not find"},
 		"a cluster": {map[string]string{"workspaces/team-a/apps/web/app.yaml": cluster("c", "dev", "edge", "eu",
 			"")}, "only App belongs into a workspace"},
-		"a fleet": {map[string]string{"workspaces/team-a/apps/web/app.yaml": fleetYAML},
-			"only App belongs into a workspace"},
+		"a fleet": {
+			map[string]string{"workspaces/team-a/apps/web/app.yaml": fleetYAML},
+			"only App belongs into a workspace",
+		},
 		"workspaces": {map[string]string{"workspaces/team-a/apps/web/app.yaml": strings.Replace(workspaceYAML,
 			"team-a", "team-b", 1)}, "only App belongs into a workspace"},
 		"outside": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
 			"source: {helm: {path: ../../charts/web}}")}, "charts/web\" leaves the workspace team-a"},
-		"another's folder": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
-			"source: {manifests: {path: ../team-b/m}}")},
-			"\"../team-b/m\" leaves the workspace team-a (relative to the folder of the workspace"},
+		"another's folder": {
+			map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+				"source: {manifests: {path: ../team-b/m}}")},
+			"\"../team-b/m\" leaves the workspace team-a (relative to the folder of the workspace",
+		},
 		"a version outside": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
 			"source: {helm: {repo: \"https://charts.example.com\", chart: web, versionFrom: {file: ../x.yaml, key: v}}}")}, "\"../x.yaml\" leaves the workspace team-a"},
 		"mounted": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
@@ -235,13 +241,19 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"no namespaces": {map[string]string{"workspaces/team-a.yaml": change("  namespaces: [team-a-*]\n", "")},
-			"namespaces is missing"},
+		"no namespaces": {
+			map[string]string{"workspaces/team-a.yaml": change("  namespaces: [team-a-*]\n", "")},
+			"namespaces is missing",
+		},
 		"no clusters": {map[string]string{"workspaces/team-a.yaml": change("  clusters: {matchLabels: {class: edge}}\n", "")}, "clusters is missing"},
-		"environment": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  environments: [test]\n"},
-			`the environment "test" does not exist`},
-		"namespace": {map[string]string{"workspaces/team-a.yaml": change("team-a-*", "Team")},
-			"not a pattern of namespaces"},
+		"environment": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  environments: [test]\n"},
+			`the environment "test" does not exist`,
+		},
+		"namespace": {
+			map[string]string{"workspaces/team-a.yaml": change("team-a-*", "Team")},
+			"not a pattern of namespaces",
+		},
 		"kinds": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
 			"  kinds: {allow: [apps/Deployment]}\n"}, "not a pattern of kinds"},
 		"group": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
@@ -250,14 +262,22 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 			"  kinds: {clusterScoped: [Namespace, ClusterRole]}\n"}, "write ClusterRole.rbac.authorization.k8s.io"},
 		"images": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
 			"  sources: {images: [\"a/**/b/**\"]}\n"}, "is not a pattern"},
-		"repository": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  repository: team-a\n"},
-			`the repository "team-a" does not exist`},
-		"fleet's folder": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: apps\n"},
-			"belongs to the fleet itself"},
-		"root": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: .\n"},
-			"belongs to the fleet itself"},
-		"leaving": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: ../x\n"},
-			"leaves the repository"},
+		"repository": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  repository: team-a\n"},
+			`the repository "team-a" does not exist`,
+		},
+		"fleet's folder": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: apps\n"},
+			"belongs to the fleet itself",
+		},
+		"root": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: .\n"},
+			"belongs to the fleet itself",
+		},
+		"leaving": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: ../x\n"},
+			"leaves the repository",
+		},
 		"twice": {map[string]string{"workspaces/b.yaml": workspaceYAML}, "the workspace team-a is also in"},
 		"one in another": {map[string]string{"workspaces/b.yaml": second.Replace(strings.Replace(workspaceYAML,
 			"team-a-*", "x", 1)) + "  path: workspaces/team-a/apps\n"}, "common files"},
@@ -265,27 +285,41 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 			"team-a-*", "\"*-web\"", 1))}, "overlap on cluster a"},
 		"reserved name": {map[string]string{"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"],
 			"name: web", "name: workspaces", 1)}, "no app can have that name"},
-		"unknown key": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  cluster: {}\n"},
-			"did you mean clusters?"},
-		"dot": {map[string]string{"workspaces/team-a.yaml": change("name: team-a", "name: team-a.x")},
-			"cannot have a dot"},
-		"approvals": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
-			"  approvers: {users: [mia], count: -1}\n"},
-			"workspaces/team-a.yaml:7:36: error: -1 approvals cannot be asked for"},
+		"unknown key": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  cluster: {}\n"},
+			"did you mean clusters?",
+		},
+		"dot": {
+			map[string]string{"workspaces/team-a.yaml": change("name: team-a", "name: team-a.x")},
+			"cannot have a dot",
+		},
+		"approvals": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+				"  approvers: {users: [mia], count: -1}\n"},
+			"workspaces/team-a.yaml:7:36: error: -1 approvals cannot be asked for",
+		},
 		"no approver": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
 			"  approvers: {teams: [\"\"]}\n"}, "the name of an approver is empty"},
-		"approver": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"},
-			"did you mean users?"},
+		"approver": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"},
+			"did you mean users?",
+		},
 		"policy outside": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
 			"  policy: {path: ../team-b/policy}\n"}, "\"../team-b/policy\" leaves the workspace team-a"},
 		"policy of apps": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
 			"  policy: {path: ./apps/web}\n"}, "needs a folder of its own"},
-		"no policy": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: \"\"}\n"},
-			"spec.policy.path is empty"},
-		"policy is all": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./}\n"},
-			"needs a folder of its own"},
-		"quota": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  quotas: {objects: -1}\n"},
-			"cannot be negative"},
+		"no policy": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: \"\"}\n"},
+			"spec.policy.path is empty",
+		},
+		"policy is all": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./}\n"},
+			"needs a folder of its own",
+		},
+		"quota": {
+			map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  quotas: {objects: -1}\n"},
+			"cannot be negative",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, problems := Load(t.Context(), newMemTree(tenants(c.files)), nil)
@@ -313,11 +347,15 @@ func TestAWorkspacesLinksStayInside(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"values": {"workspaces/team-a/apps/web/layers/global/values.yaml": linkTo +
 			"../../../../../../apps/web/layers/global/values.yaml"},
-		"folder": {"workspaces/team-a/layers/environment/dev/values.yaml": "",
-			"workspaces/team-a/layers/environment/dev": linkTo + "../../../../layers/class/edge"},
-		"version": {"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
-			"source: {helm: {chart: x, repo: \"https://x.org\", versionFrom: {file: v}}}"),
-			"workspaces/team-a/v": linkTo + "../../sluice.yaml"},
+		"folder": {
+			"workspaces/team-a/layers/environment/dev/values.yaml": "",
+			"workspaces/team-a/layers/environment/dev":             linkTo + "../../../../layers/class/edge",
+		},
+		"version": {
+			"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+				"source: {helm: {chart: x, repo: \"https://x.org\", versionFrom: {file: v}}}"),
+			"workspaces/team-a/v": linkTo + "../../sluice.yaml",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, problems := Load(t.Context(), newMemTree(tenants(files)), nil)
@@ -346,31 +384,53 @@ func TestAWorkspacesLinksStayInside(t *testing.T) {
 func TestWhatAWorkspaceMayTake(t *testing.T) {
 	for name, c := range map[string]struct{ bounds, source, want string }{
 		"any chart": {"", "helm: {chart: web, repo: \"https://charts.org/x\", version: 1.0.0}", ""},
-		"listed chart": {"charts: [\"https://charts.org/*/*\"]",
-			"helm: {chart: web, repo: \"https://charts.org/x/\", version: 1.0.0}", ""},
-		"other chart": {"charts: [\"https://charts.org/*/*\"]",
+		"listed chart": {
+			"charts: [\"https://charts.org/*/*\"]",
+			"helm: {chart: web, repo: \"https://charts.org/x/\", version: 1.0.0}", "",
+		},
+		"other chart": {
+			"charts: [\"https://charts.org/*/*\"]",
 			"helm: {chart: web, repo: \"https://evil.org/x\", version: 1.0.0}",
-			"may not use the chart https://evil.org/x/web"},
-		"one folder": {"charts: [\"https://charts.org/*\"]",
-			"helm: {chart: web, repo: \"https://charts.org/x\", version: 1.0.0}", "may not use the chart"},
-		"dots": {"charts: [\"https://charts.org/acme/**\"]",
-			"helm: {chart: web, repo: \"https://charts.org/acme/../evil\", version: 1.0.0}", "may not use the chart"},
-		"escaped dots": {"charts: [\"https://charts.org/acme/**\"]",
+			"may not use the chart https://evil.org/x/web",
+		},
+		"one folder": {
+			"charts: [\"https://charts.org/*\"]",
+			"helm: {chart: web, repo: \"https://charts.org/x\", version: 1.0.0}", "may not use the chart",
+		},
+		"dots": {
+			"charts: [\"https://charts.org/acme/**\"]",
+			"helm: {chart: web, repo: \"https://charts.org/acme/../evil\", version: 1.0.0}", "may not use the chart",
+		},
+		"escaped dots": {
+			"charts: [\"https://charts.org/acme/**\"]",
 			"helm: {chart: web, repo: \"https://charts.org/acme/%2E%2e/evil\", version: 1.0.0}",
-			"may not use the chart"},
-		"dots at the end": {"charts: [\"https://charts.org/acme/**\"]",
-			"helm: {chart: \"..\", repo: \"https://charts.org/acme/x\", version: 1.0.0}", "may not use the chart"},
-		"a query": {"charts: [\"https://*.org/acme/*\"]",
-			"helm: {chart: web, repo: \"https://evil.com?.org/acme\", version: 1.0.0}", "may not use the chart"},
-		"listed registry": {"charts: [\"oci://ghcr.io/acme/**\"]",
-			"helm: {chart: \"oci://ghcr.io/acme/a/b\", version: 1.0.0}", ""},
-		"other registry": {"charts: [\"oci://ghcr.io/acme/**\"]",
-			"helm: {chart: \"oci://ghcr.io/acmevil/b\", version: 1.0.0}", "may not use the chart"},
-		"a repository": {"", "manifests: {path: x, repository: components}",
-			"may not take files from the repository components"},
+			"may not use the chart",
+		},
+		"dots at the end": {
+			"charts: [\"https://charts.org/acme/**\"]",
+			"helm: {chart: \"..\", repo: \"https://charts.org/acme/x\", version: 1.0.0}", "may not use the chart",
+		},
+		"a query": {
+			"charts: [\"https://*.org/acme/*\"]",
+			"helm: {chart: web, repo: \"https://evil.com?.org/acme\", version: 1.0.0}", "may not use the chart",
+		},
+		"listed registry": {
+			"charts: [\"oci://ghcr.io/acme/**\"]",
+			"helm: {chart: \"oci://ghcr.io/acme/a/b\", version: 1.0.0}", "",
+		},
+		"other registry": {
+			"charts: [\"oci://ghcr.io/acme/**\"]",
+			"helm: {chart: \"oci://ghcr.io/acmevil/b\", version: 1.0.0}", "may not use the chart",
+		},
+		"a repository": {
+			"", "manifests: {path: x, repository: components}",
+			"may not take files from the repository components",
+		},
 		"fleet's charts": {"", "helm: {path: charts/web}", ""},
-		"named repository": {"repositories: [components]", "manifests: {path: x, repository: components}",
-			"no other repository can be read here"},
+		"named repository": {
+			"repositories: [components]", "manifests: {path: x, repository: components}",
+			"no other repository can be read here",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := load(t, tenants(map[string]string{
@@ -459,15 +519,19 @@ func TestAChangeOfAWorkspaceAffectsItsTargets(t *testing.T) {
 		file, text string
 		want       string
 	}{
-		"bounds": {"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "team-a-*", "team-a-web", 1),
-			"a/team-a/web changed"},
+		"bounds": {
+			"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "team-a-*", "team-a-web", 1),
+			"a/team-a/web changed",
+		},
 		"clusters": {"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "{matchLabels: {class: edge}}",
 			"{}", 1), "a/team-a/web changed b/team-a/web added"},
 		"administrators": {"workspaces/team-a.yaml", workspaceYAML + "  administrators: {users: [bob]}\n", ""},
 		"approvers":      {"workspaces/team-a.yaml", workspaceYAML + "  approvers: {users: [bob]}\n", ""},
 		"layer":          {"workspaces/team-a/layers/environment/dev/values.yaml", "team: b\n", "a/team-a/web changed"},
-		"app": {"workspaces/team-a/apps/web/app.yaml",
-			workspaceApp("web", "source: {manifests: {path: charts/web}}"), "a/team-a/web changed"},
+		"app": {
+			"workspaces/team-a/apps/web/app.yaml",
+			workspaceApp("web", "source: {manifests: {path: charts/web}}"), "a/team-a/web changed",
+		},
 		"fleet's layer": {"layers/class/edge/values.yaml", "edge: false\n", "a/team-a/web changed a/web changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -525,8 +589,10 @@ func TestAChangeInARepositoryAffectsTheTargetsOfItsLayers(t *testing.T) {
 		"[class, {name: region, repository: components, values: [\"regions/${cluster.labels.region}.yaml\"]}]", 1)
 	own["repositories/components.yaml"] = base +
 		"kind: Repository\nmetadata: {name: components}\nspec: {url: \"https://x.org/c\", branch: main}\n"
-	f, problems := Loader{Mounts: memMounts{own,
-		map[string]map[string]string{"components": {"regions/eu.yaml": "a: 1\n"}}}}.Load(t.Context(), newMemTree(own))
+	f, problems := Loader{Mounts: memMounts{
+		own,
+		map[string]map[string]string{"components": {"regions/eu.yaml": "a: 1\n"}},
+	}}.Load(t.Context(), newMemTree(own))
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -569,8 +635,10 @@ func TestSignersOfAWorkspacesCharts(t *testing.T) {
 		"nothing is demanded": {"", "weak", true},
 		"none of its own":     {"strong", "", true},
 	} {
-		f := load(t, tenants(map[string]string{"sluice.yaml": signers(c.verify),
-			"workspaces/team-a/apps/web/app.yaml": chart(c.own)}))
+		f := load(t, tenants(map[string]string{
+			"sluice.yaml":                         signers(c.verify),
+			"workspaces/team-a/apps/web/app.yaml": chart(c.own),
+		}))
 		w, _ := f.Workspace("team-a")
 		if (w.Err == nil) != c.ok || w.Err != nil && !strings.Contains(w.Err.Error(),
 			`cannot choose the signer of charts "weak"`) {

@@ -200,7 +200,8 @@ type pipedReceiver struct {
 
 // ReceivePack does what go-git's method does.
 func (r pipedReceiver) ReceivePack(ctx context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus,
-	error) {
+	error,
+) {
 	in := r.pipes.StdinContext(ctx)
 	if err := errors.Join(req.Encode(in), in.Close()); err != nil {
 		return nil, err

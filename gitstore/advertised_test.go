@@ -119,8 +119,10 @@ func TestAdvertisementsAreGoGits(t *testing.T) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
-	for _, name := range []string{"zero id", "shallow", "error", "late error", "no hash", "nothing", "cut", "no length",
-		"wrong length"} {
+	for _, name := range []string{
+		"zero id", "shallow", "error", "late error", "no hash", "nothing", "cut", "no length",
+		"wrong length",
+	} {
 		if _, err := readAdvertised(bytes.NewReader(advertisements[name]), nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}

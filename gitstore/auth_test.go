@@ -52,8 +52,10 @@ func TestCredentialsGoIntoHeaders(t *testing.T) {
 	for want, auth := range map[string]Auth{
 		"Basic " + base64.StdEncoding.EncodeToString([]byte("me:s3cret")):             {User: "me", Password: "s3cret"},
 		"Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:s3cret")): {Token: "s3cret"},
-		"Basic " + base64.StdEncoding.EncodeToString([]byte("oauth2:s3cret")): {User: "oauth2",
-			Token: "s3cret"},
+		"Basic " + base64.StdEncoding.EncodeToString([]byte("oauth2:s3cret")): {
+			User:  "oauth2",
+			Token: "s3cret",
+		},
 		"Bearer s3cret": {Bearer: "s3cret"},
 		"":              {},
 	} {
@@ -114,10 +116,16 @@ func TestCredentialsAreNotSentOverPlainHTTP(t *testing.T) {
 		"https":                      {"https://git.example.com/a.git", Auth{Token: "hunter2"}, false},
 		"this machine":               {"http://127.0.0.1:3000/a.git", Auth{Token: "hunter2"}, false},
 		"this machine, IPv6":         {"http://[::1]:3000/a.git", Auth{Token: "hunter2"}, false},
-		"a host of the operator": {"http://git.internal:3000/a.git",
-			Auth{Token: "hunter2", PlainHTTP: []string{"git.internal"}}, false},
-		"another host": {"http://git.example.com/a.git",
-			Auth{Token: "hunter2", PlainHTTP: []string{"git.internal"}}, true},
+		"a host of the operator": {
+			"http://git.internal:3000/a.git",
+			Auth{Token: "hunter2", PlainHTTP: []string{"git.internal"}},
+			false,
+		},
+		"another host": {
+			"http://git.example.com/a.git",
+			Auth{Token: "hunter2", PlainHTTP: []string{"git.internal"}},
+			true,
+		},
 	} {
 		_, err := s.Remote(c.address, c.auth)
 		_, plain := errors.AsType[*plainhttp.Error](err)

@@ -164,7 +164,8 @@ type session interface {
 // connect opens a session. go-git connects without a context, so connect runs in a goroutine: if the context ends, the
 // caller does not wait for a host that does not answer.
 func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport, *transport.Endpoint) (S,
-	error)) (S, error) {
+	error),
+) (S, error) {
 	var none S
 	if e.broken != nil {
 		return none, e.broken

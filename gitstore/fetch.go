@@ -128,7 +128,8 @@ func (s *Store) fetch(ctx context.Context, e endpoint, w fetchRequest) error {
 }
 
 func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs,
-	w fetchRequest) error {
+	w fetchRequest,
+) error {
 	if !givesAny(advertised.Capabilities) { // the server closes the connection if it is asked for other objects
 		tips := refsOf(advertised)
 		w.objects = slices.DeleteFunc(slices.Clone(w.objects), func(h Hash) bool { return !isTip(tips, h) })

@@ -264,8 +264,15 @@ func TestTrunkFromOneListing(t *testing.T) {
 	for _, c := range []struct {
 		trunk, want string
 		listings    int64
-	}{{"", main, 1}, {"main", main, 1}, {"same", main, 1}, {"gone", main, 1}, {"other", other, 2}, {"other", other, 1},
-		{"HEAD", main, 1}} {
+	}{
+		{"", main, 1},
+		{"main", main, 1},
+		{"same", main, 1},
+		{"gone", main, 1},
+		{"other", other, 2},
+		{"other", other, 1},
+		{"HEAD", main, 1},
+	} {
 		listed.Store(0)
 		tip, err := FetchTrunk(t.Context(), s, func(_ context.Context, head Commit) string {
 			if head.Hash.String() != main {

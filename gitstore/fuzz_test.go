@@ -61,8 +61,10 @@ func TestTrailersAreInTheLastParagraph(t *testing.T) {
 // Checks with Git itself that the encoder accepts only valid names (for a few), and that all encoded trees decode to
 // the same entries.
 func FuzzTreeNames(f *testing.F) {
-	for _, name := range []string{"a", ".git", ".GiT ", "git~1", ".git . :x", "a\\b", "..", "x\u200c", "\ufeff.git",
-		"a.lock", "-"} {
+	for _, name := range []string{
+		"a", ".git", ".GiT ", "git~1", ".git . :x", "a\\b", "..", "x\u200c", "\ufeff.git",
+		"a.lock", "-",
+	} {
 		f.Add(name, "b")
 	}
 	f.Fuzz(func(t *testing.T, x, y string) {

@@ -37,8 +37,10 @@ func source(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	runGit(tb, dir, "init", "-q", "-b", "main")
-	for name, data := range map[string]string{"a.txt": "a\n", "dir/b.txt": "b\n", "dir/sub/c.sh": "c\n",
-		".gitignore": "ignored\n"} {
+	for name, data := range map[string]string{
+		"a.txt": "a\n", "dir/b.txt": "b\n", "dir/sub/c.sh": "c\n",
+		".gitignore": "ignored\n",
+	} {
 		write(tb, dir, name, data)
 	}
 	if err := os.Symlink("a.txt", filepath.Join(dir, "link")); err != nil {

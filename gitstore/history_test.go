@@ -57,7 +57,8 @@ func TestIsAncestor(t *testing.T) {
 // repository with commits that have at most a number of parents among the six commits before them. Commit i is the
 // branch ci, and has a time in seconds. It returns the parents of each commit.
 func randomHistory(t *testing.T, random *rand.Rand, commits, most int, at func(i int) int64) (*Store, []Hash,
-	map[Hash][]Hash) {
+	map[Hash][]Hash,
+) {
 	t.Helper()
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--bare")

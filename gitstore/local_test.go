@@ -163,8 +163,10 @@ func TestLocalMovesRaceWithPackRefs(t *testing.T) {
 		temporary := Move{fmt.Sprint("env/temporary", i%2), Hash{}, next}
 		moves := []Move{{"env/dev", at, next}, temporary}
 		if i >= 2 {
-			moves[1] = Move{fmt.Sprint("env/temporary", i%2), resolve(t, s, fmt.Sprint("env/temporary", i%2)).Hash,
-				Hash{}}
+			moves[1] = Move{
+				fmt.Sprint("env/temporary", i%2), resolve(t, s, fmt.Sprint("env/temporary", i%2)).Hash,
+				Hash{},
+			}
 		}
 		if got := push(t, s.Local(), w, moves...); len(got) != 2 || got[0].State != Updated || got[1].State != Updated {
 			t.Errorf("%d: the result of push is %+v", i, got)

@@ -113,7 +113,8 @@ func tips(e endpoint, refs map[string]Hash, names []string) []Hash {
 // fetchTips fetches commits with their files. If the server provides only tips of refs, it fetches the history of HEAD,
 // which may contain the one that is none.
 func (s *Store) fetchTips(ctx context.Context, e endpoint, session transport.UploadPackSession,
-	advertised *packp.AdvRefs, wanted []Hash) error {
+	advertised *packp.AdvRefs, wanted []Hash,
+) error {
 	w := fetchRequest{objects: wanted, depth: 1}
 	if have, err := s.ref(newest); err == nil && s.Has(have) { // otherwise the server sends more than needed
 		w.have, w.depth = have, recent

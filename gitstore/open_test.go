@@ -32,8 +32,10 @@ func TestResolveEqualsRevParse(t *testing.T) {
 			t.Errorf("%s is %s, not %s: %v", rev, want, got.Hash, err)
 		}
 	}
-	for _, rev := range []string{"", "nope", "HEAD~99", "HEAD^9", "0000", "HEAD:a.txt", "../config", "HEAD^{tree}", "~",
-		strings.Repeat("a", 5000), "main~99999999999999"} {
+	for _, rev := range []string{
+		"", "nope", "HEAD~99", "HEAD^9", "0000", "HEAD:a.txt", "../config", "HEAD^{tree}", "~",
+		strings.Repeat("a", 5000), "main~99999999999999",
+	} {
 		if got, err := s.Resolve(t.Context(), rev); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%q is %s, %v", rev, got.Hash, err)
 		}
@@ -77,8 +79,10 @@ func TestRepositoriesThatAreRefused(t *testing.T) {
 	runGit(t, sha256, "init", "-q", "--object-format=sha256")
 	reftable := source(t)
 	runGit(t, reftable, "config", "extensions.refstorage", "reftable")
-	for dir, want := range map[string]string{sha256: "SHA-1", reftable: "reftable",
-		t.TempDir(): "not in a Git repository"} {
+	for dir, want := range map[string]string{
+		sha256: "SHA-1", reftable: "reftable",
+		t.TempDir(): "not in a Git repository",
+	} {
 		if _, err := Open(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s: the error is %v", want, err)
 		}
@@ -86,8 +90,13 @@ func TestRepositoriesThatAreRefused(t *testing.T) {
 	if _, err := Open(t.Context(), Options{Dir: source(t), Remote: "nope"}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the error is %v", err)
 	}
-	for _, o := range []Options{{}, {Dir: "x", URL: "y"}, {URL: "git://example.com/x"}, {URL: "--upload-pack=x"},
-		{URL: "ext::sh -c x"}} {
+	for _, o := range []Options{
+		{},
+		{Dir: "x", URL: "y"},
+		{URL: "git://example.com/x"},
+		{URL: "--upload-pack=x"},
+		{URL: "ext::sh -c x"},
+	} {
 		if _, err := Open(t.Context(), o); err == nil {
 			t.Errorf("%+v was opened", o)
 		}

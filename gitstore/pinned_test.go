@@ -177,8 +177,10 @@ func TestMissingContentIsNoMissingFile(t *testing.T) {
 	const address = "ssh://git@git.example.com/acme/lib.git"
 	dir := t.TempDir()
 	write(t, dir, "known_hosts", "")
-	if err := s.AddRemote(address, Auth{KnownHostsFiles: []string{filepath.Join(dir, "known_hosts")},
-		SSHKeyFile: filepath.Join(dir, "key")}); err != nil {
+	if err := s.AddRemote(address, Auth{
+		KnownHostsFiles: []string{filepath.Join(dir, "known_hosts")},
+		SSHKeyFile:      filepath.Join(dir, "key"),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	head := resolve(t, s, "HEAD")

@@ -56,7 +56,8 @@ func emptyPack() io.Reader {
 }
 
 func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all bool,
-	unmoved map[string]Hash) ([]MoveResult, error) {
+	unmoved map[string]Hash,
+) ([]MoveResult, error) {
 	defer r.store.listed.forget()
 	compared := make(map[string]bool, len(moves)+len(unmoved))
 	for _, m := range moves {
@@ -93,7 +94,8 @@ func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all 
 
 // updateRequest builds the request for all moves, each with the expected old value of the branch. It cannot force.
 func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (*packp.ReferenceUpdateRequest, *excerpt,
-	error) {
+	error,
+) {
 	req := packp.NewReferenceUpdateRequestFromCapabilities(server)
 	said := &excerpt{}
 	if !server.Supports(capability.ReportStatus) {

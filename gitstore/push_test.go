@@ -246,8 +246,12 @@ func TestRefsPerPushStopAtAConflict(t *testing.T) {
 	push(t, b, w, Move{"cluster/2", Hash{}, one})
 	w = writer(t, s)
 	two := commitOf(t, w, "two", one)
-	moves := []Move{{"cluster/0", Hash{}, two}, {"cluster/1", Hash{}, two}, {"cluster/2", two, two},
-		{"env/dev", Hash{}, two}}
+	moves := []Move{
+		{"cluster/0", Hash{}, two},
+		{"cluster/1", Hash{}, two},
+		{"cluster/2", two, two},
+		{"env/dev", Hash{}, two},
+	}
 	got, err := b.Push(t.Context(), w, moves, PushOptions{PerPush: 1})
 	if err != nil || len(got) != 3 || got[1].State != Updated || got[2].State != Conflict {
 		t.Errorf("the result of Push is %+v, the error is %v", got, err)
@@ -264,14 +268,19 @@ func TestInvalidMovesAreRefusedLocally(t *testing.T) {
 		w := writer(t, s)
 		one := commitOf(t, w, "one")
 		long := strings.Repeat("x", 2000)
-		for _, name := range []string{"", "../x", "a..b", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a b",
-			"a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "a\x00", "a\n", "@", "a@{1}", "-a", "a.", long} {
+		for _, name := range []string{
+			"", "../x", "a..b", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a b",
+			"a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "a\x00", "a\n", "@", "a@{1}", "-a", "a.", long,
+		} {
 			if got, err := b.Push(t.Context(), w, []Move{{name, Hash{}, one}}, PushOptions{}); err == nil {
 				t.Errorf("%q: the result of Push is %+v", name, got)
 			}
 		}
-		for _, moves := range [][]Move{{{"a", Hash{}, Hash{}}}, {{"a", Hash{}, one}, {"a", Hash{}, one}},
-			{{"b/c/d", Hash{}, one}, {"b", Hash{}, one}}} {
+		for _, moves := range [][]Move{
+			{{"a", Hash{}, Hash{}}},
+			{{"a", Hash{}, one}, {"a", Hash{}, one}},
+			{{"b/c/d", Hash{}, one}, {"b", Hash{}, one}},
+		} {
 			if got, err := b.Push(t.Context(), w, moves, PushOptions{}); err == nil {
 				t.Errorf("the result of Push is %+v", got)
 			}
@@ -321,8 +330,10 @@ func TestRefusedByAHookIsNotDamage(t *testing.T) {
 		t.Errorf("the results are %#v", results[0])
 	}
 	one, two := commitOf(t, w, "one"), Hash{1}
-	for state, want := range map[State]error{Updated: nil, Conflict: ErrConflict, Rejected: ErrRefused,
-		Unknown: ErrOutcomeUnknown} {
+	for state, want := range map[State]error{
+		Updated: nil, Conflict: ErrConflict, Rejected: ErrRefused,
+		Unknown: ErrOutcomeUnknown,
+	} {
 		if err := (MoveResult{Move: Move{"env/dev", two, one}, State: state, Reason: "why"}).Err(); !errors.Is(err,
 			want) {
 			t.Errorf("%s: the error is %v", state, err)

@@ -97,8 +97,10 @@ func (s *Store) named(name string) (Hash, error) {
 	if name == "@" {
 		name = "HEAD"
 	}
-	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s",
-		"refs/remotes/%s/HEAD"} {
+	for _, format := range []string{
+		"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s",
+		"refs/remotes/%s/HEAD",
+	} {
 		if h, err := s.ref(fmt.Sprintf(format, name)); !errors.Is(err, ErrNotFound) {
 			return h, err
 		}

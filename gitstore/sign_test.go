@@ -110,7 +110,9 @@ func TestSSHSignaturesVerify(t *testing.T) {
 	}
 	stranger, _ := newKey(t)
 	for _, c := range []struct{ socket, key string }{
-		{"", string(public)}, {socket, "no key"}, {socket + "x", string(public)},
+		{"", string(public)},
+		{socket, "no key"},
+		{socket + "x", string(public)},
 		{socket, string(ssh.MarshalAuthorizedKey(stranger.PublicKey()))},
 	} {
 		if _, err := NewAgentSigner(c.socket, []byte(c.key)); err == nil {
@@ -181,8 +183,14 @@ func TestOpenPGPSignaturesVerify(t *testing.T) {
 		key        []byte
 		passphrase string
 		ok         bool
-	}{{plain, "", true}, {locked, "pass", true}, {locked, "", false}, {locked, "wrong", false},
-		{[]byte("no key"), "", false}, {nil, "", false}} {
+	}{
+		{plain, "", true},
+		{locked, "pass", true},
+		{locked, "", false},
+		{locked, "wrong", false},
+		{[]byte("no key"), "", false},
+		{nil, "", false},
+	} {
 		signer, err := NewSigner(c.key, c.passphrase)
 		if (err == nil) != c.ok {
 			t.Fatalf("%q: the error is %v", c.passphrase, err)
@@ -246,8 +254,10 @@ func TestVerifySignature(t *testing.T) {
 	}
 	w := writer(t, s)
 	who := Signature{"S", "s@example.com", time.Unix(1700000000, 0).UTC()}
-	ours, err := w.Commit(CommitSpec{Tree: resolve(t, s, "HEAD").Tree, Author: who, Committer: who,
-		Message: "a\n\nb\n\nSluice-Source: x\n", Signer: signer})
+	ours, err := w.Commit(CommitSpec{
+		Tree: resolve(t, s, "HEAD").Tree, Author: who, Committer: who,
+		Message: "a\n\nb\n\nSluice-Source: x\n", Signer: signer,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

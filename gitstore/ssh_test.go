@@ -17,7 +17,8 @@ import (
 func sshServer(tb testing.TB, host ssh.Signer, client ssh.PublicKey) net.Addr {
 	tb.Helper()
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions,
-		error) {
+		error,
+	) {
 		if string(key.Marshal()) != string(client.Marshal()) {
 			return nil, io.EOF
 		}
@@ -82,8 +83,10 @@ func TestSSH(t *testing.T) {
 	write(t, dir, "empty", "")
 	s := open(t, Options{Dir: source(t)})
 	place := func(key, known string) error {
-		b, err := s.Remote("ssh://git@"+addr.String()+bare, Auth{SSHKeyFile: key,
-			KnownHostsFiles: []string{filepath.Join(dir, known)}})
+		b, err := s.Remote("ssh://git@"+addr.String()+bare, Auth{
+			SSHKeyFile:      key,
+			KnownHostsFiles: []string{filepath.Join(dir, known)},
+		})
 		if err != nil {
 			return err
 		}

@@ -61,8 +61,10 @@ type object struct {
 
 func newStore() *Store {
 	signatures := lru.New[*verdict](knownSignatures)
-	return &Store{disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{},
-		fetching: make(chan struct{}, 1), signatures: signatures}
+	return &Store{
+		disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{},
+		fetching: make(chan struct{}, 1), signatures: signatures,
+	}
 }
 
 // OpenMemory returns a store without a repository, for files that are not in Git.

@@ -63,8 +63,10 @@ func (s *Store) NewWriter() (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a packfile: %w", err)
 	}
-	w := &Writer{store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader,
-		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), objects: map[Hash]packed{}, trees: map[Hash][]byte{}}
+	w := &Writer{
+		store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader,
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), objects: map[Hash]packed{}, trees: map[Hash][]byte{},
+	}
 	w.pool.New = newDeflater
 	if _, err := w.out.Write(make([]byte, packHeader)); err != nil {
 		return nil, errors.Join(err, w.Close())

@@ -50,8 +50,10 @@ func TestWrittenObjectsPassFsck(t *testing.T) {
 
 func TestTreeNamesAreRefused(t *testing.T) {
 	w := writer(t, OpenMemory())
-	for _, name := range []string{"", ".", "..", "a/b", ".git", ".GIT", ".git ", ".git.", "git~1", ".g\u200cit",
-		"a\x00b", ".git::$INDEX_ALLOCATION", `a\b`} {
+	for _, name := range []string{
+		"", ".", "..", "a/b", ".git", ".GIT", ".git ", ".git.", "git~1", ".g\u200cit",
+		"a\x00b", ".git::$INDEX_ALLOCATION", `a\b`,
+	} {
 		if _, err := w.Tree([]Entry{{name, ModeFile, Hash{1}}}); err == nil {
 			t.Errorf("%q was taken", name)
 		}

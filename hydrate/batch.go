@@ -44,6 +44,7 @@ func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer)
 
 // render renders jobs of an environment and reports the progress.
 func (h *Hydrator) render(ctx context.Context, environment string, jobs []render.Job,
-	w *gitstore.Writer) ([]*render.Outcome, error) {
+	w *gitstore.Writer,
+) ([]*render.Outcome, error) {
 	return h.targets.Render(ctx, jobs, w, func(done int) { h.Progress("render "+environment, done, len(jobs)) })
 }

@@ -32,7 +32,8 @@ func (c *countedRenderer) Render(ctx context.Context, b *renderer.Bundle) (*rend
 // hydrated hydrates HEAD to dev with a new Hydrator, and checks staging and prod. It returns what it found there, and
 // the number of renderings.
 func hydrated(t *testing.T, r *hydratetest.Repo, engine *countedRenderer,
-	change func(*hydrate.Request)) (checked []hydrate.EnvironmentResult, renderings int64) {
+	change func(*hydrate.Request),
+) (checked []hydrate.EnvironmentResult, renderings int64) {
 	t.Helper()
 	config := r.Hydrator(2).Config
 	config.Renderer = engine

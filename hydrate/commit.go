@@ -16,7 +16,8 @@ import (
 // commit makes the environment's commits and moves its branches: cluster branches first, the environment branch last.
 // If a run is interrupted, the environment branch still has its old record, so the next run does the missing moves.
 func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written,
-	w *gitstore.Writer) error {
+	w *gitstore.Writer,
+) error {
 	moves, err := r.clusterMoves(ctx, out, p, tree, w)
 	if err != nil {
 		return err
@@ -59,7 +60,8 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 
 // clusterMoves returns the moves of cluster branches, and an *admit.RefusedError if one of them must not move.
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written,
-	w *gitstore.Writer) ([]gitstore.Move, error) {
+	w *gitstore.Writer,
+) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, c := range r.view.Fleet.ClustersOf(p.name) {
 		name := r.view.Fleet.ClusterBranch(c)
@@ -92,8 +94,10 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 			return nil, err
 		}
 		moves = append(moves, gitstore.Move{Branch: name, Old: tip, New: h})
-		out.Clusters = append(out.Clusters, ClusterResult{Cluster: c.Name, Branch: name, Old: hashText(tip),
-			New: h.String()})
+		out.Clusters = append(out.Clusters, ClusterResult{
+			Cluster: c.Name, Branch: name, Old: hashText(tip),
+			New: h.String(),
+		})
 	}
 	if r.request.Prune {
 		gone, err := r.goneBranches(ctx, out, p)
@@ -113,7 +117,8 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 // changes reports whether a cluster branch needs a commit: its tree differs, or its tip is foreign and the request
 // overwrites it. Otherwise a foreign commit is an *admit.RefusedError.
 func (r *run) changes(ctx context.Context, environment string, c *fleet.Cluster, tip, want gitstore.Hash) (bool,
-	error) {
+	error,
+) {
 	if tip.IsZero() {
 		return true, nil
 	}

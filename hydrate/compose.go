@@ -95,7 +95,8 @@ func changedCommits(running, next branch.Source) []string {
 
 // renderCommit renders one source commit for an environment.
 func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w *gitstore.Writer) (*branch.State,
-	string, error) {
+	string, error,
+) {
 	commit, ok := c.Commits[id]
 	if !ok {
 		return nil, fmt.Sprintf("%.10s is not on the trunk", id), nil
@@ -113,8 +114,10 @@ func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w
 	if _, ok := v.Fleet.Environment(c.Environment); !ok {
 		return nil, fmt.Sprintf("%.10s has no environment %s", id, c.Environment), nil
 	}
-	done, err := h.RenderCommit(ctx, CommitRequest{Environment: c.Environment, Commit: commit, State: c.Running,
-		All: c.All, held: held}, w)
+	done, err := h.RenderCommit(ctx, CommitRequest{
+		Environment: c.Environment, Commit: commit, State: c.Running,
+		All: c.All, held: held,
+	}, w)
 	if err != nil {
 		return nil, "", err
 	}
@@ -225,7 +228,8 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 // kinds returns the custom kinds that the environment defines. If every part defines the same kinds as the base, it
 // returns those; otherwise it reads the definitions in the trees.
 func (r *Recipe) kinds(ctx context.Context, store *gitstore.Store, same bool,
-	trees map[gitstore.Hash]bool) (branch.Kinds, error) {
+	trees map[gitstore.Hash]bool,
+) (branch.Kinds, error) {
 	if same {
 		return r.Base.Kinds, nil
 	}
@@ -247,7 +251,8 @@ type clusterPart struct {
 }
 
 func readClusterPart(ctx context.Context, store *gitstore.Store, st *branch.State, cluster string) (clusterPart,
-	error) {
+	error,
+) {
 	out := clusterPart{apps: map[string]gitstore.Entry{}, inputs: branch.NewInputs()}
 	if st == nil {
 		return out, nil
@@ -268,7 +273,8 @@ func readClusterPart(ctx context.Context, store *gitstore.Store, st *branch.Stat
 
 // cluster takes each app of a cluster, and its digest, from the state that Of names.
 func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster string) ([]gitstore.Entry,
-	*branch.Recorded, error) {
+	*branch.Recorded, error,
+) {
 	in := branch.NewState("").Recorded(store, cluster)
 	parts := map[*branch.State]clusterPart{}
 	names := map[string]bool{}

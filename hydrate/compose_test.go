@@ -34,8 +34,10 @@ spec:
 	t.Cleanup(func() { _ = w.Close() })
 	states := map[string]*branch.State{}
 	for _, c := range []gitstore.Commit{first, second} {
-		done, err := h.RenderCommit(t.Context(), hydrate.CommitRequest{Environment: "dev", Commit: c,
-			State: branch.NewState("")}, w)
+		done, err := h.RenderCommit(t.Context(), hydrate.CommitRequest{
+			Environment: "dev", Commit: c,
+			State: branch.NewState(""),
+		}, w)
 		if err != nil || len(done.Failures) > 0 {
 			t.Fatal(err, done)
 		}

@@ -23,8 +23,10 @@ func TestCountsOfAlikeClusters(t *testing.T) {
 			fmt.Sprintf("%sCluster\nmetadata: {name: c-%d, labels: {kind: k%d}}\nspec: {environment: dev}\n", base, i,
 				i%3))
 	}
-	for name, placement := range map[string]string{"all": "{}", "one": "{matchLabels: {kind: k1}}",
-		"two": "{matchLabels: {kind: k2}}"} {
+	for name, placement := range map[string]string{
+		"all": "{}", "one": "{matchLabels: {kind: k1}}",
+		"two": "{matchLabels: {kind: k2}}",
+	} {
 		r.Write("apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: x, placement: "+
 			placement+", source: {manifests: {path: m/"+name+"}}}\n")
 		r.Write("m/"+name+"/a.yaml", fmt.Sprintf(object, "a", "1"))
@@ -61,8 +63,10 @@ func TestCountsOfAlikeClusters(t *testing.T) {
 		}
 		lines := "\n" + r.Git("diff", "--no-renames", "--name-status", before, "env/dev", "--", "c-*")
 		files := strings.Count("\n"+r.Git("ls-tree", "-r", "--name-only", "env/dev"), "\nc-")
-		want := hydrate.ObjectCounts{Total: files, Added: strings.Count(lines, "\nA"),
-			Changed: strings.Count(lines, "\nM"), Removed: strings.Count(lines, "\nD")}
+		want := hydrate.ObjectCounts{
+			Total: files, Added: strings.Count(lines, "\nA"),
+			Changed: strings.Count(lines, "\nM"), Removed: strings.Count(lines, "\nD"),
+		}
 		if e.Objects != want {
 			t.Errorf("step %d: %+v, git counts %+v", step, e.Objects, want)
 		}

@@ -57,8 +57,10 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 	if r.h.Gate == nil || len(tree.changed)+len(tree.confined) == 0 {
 		return nil
 	}
-	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed,
-		Confined: tree.confined, Clusters: tree.clusters, Before: st.Clusters}
+	change := Change{
+		Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed,
+		Confined: tree.confined, Clusters: tree.clusters, Before: st.Clusters,
+	}
 	if !out.unmergedAt.IsZero() { // the trunk's policy applies, and the trunk says whether it is enforced
 		trunk, err := r.h.Store.Commit(ctx, out.unmergedAt)
 		if err != nil {

@@ -90,8 +90,10 @@ func TestACancelledRenderingIsAFailure(t *testing.T) {
 	r := hydratetest.Demo(t)
 	config := r.Hydrator(2).Config
 	config.Renderer = cancelling{}
-	result, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: r.Resolve("HEAD"), Write: true,
-		Environments: []string{"dev"}})
+	result, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{
+		Commit: r.Resolve("HEAD"), Write: true,
+		Environments: []string{"dev"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

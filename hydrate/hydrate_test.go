@@ -331,19 +331,29 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text, want string
 	}{
-		"identity twice": {"manifests/baseline/again.yaml",
+		"identity twice": {
+			"manifests/baseline/again.yaml",
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: baseline, labels: {a: b}}\n",
-			"Namespace baseline is rendered twice, from manifests/baseline/again.yaml and from manifests/baseline/"},
+			"Namespace baseline is rendered twice, from manifests/baseline/again.yaml and from manifests/baseline/",
+		},
 		"no object": {"manifests/baseline/x.yaml", "hello\n", `manifests/baseline/x.yaml: document 1`},
-		"remote base": {"kustomize/monitor/overlays/dev/kustomization.yaml",
-			"resources: [\"https://example.com/x\"]\n", "https://example.com/x"},
-		"unset": {"apps/shop/layers/global/values.yaml", "a: ${cluster.vars.nope}\nhost: x\n",
-			"apps/shop/layers/global/values.yaml:1:4"},
-		"schema": {"apps/shop/layers/global/values.yaml", "image: {repository: 1, tag: x}\nhost: x\n",
-			"values.schema.json"},
+		"remote base": {
+			"kustomize/monitor/overlays/dev/kustomization.yaml",
+			"resources: [\"https://example.com/x\"]\n", "https://example.com/x",
+		},
+		"unset": {
+			"apps/shop/layers/global/values.yaml", "a: ${cluster.vars.nope}\nhost: x\n",
+			"apps/shop/layers/global/values.yaml:1:4",
+		},
+		"schema": {
+			"apps/shop/layers/global/values.yaml", "image: {repository: 1, tag: x}\nhost: x\n",
+			"values.schema.json",
+		},
 		"template": {"charts/web/templates/x.yaml", "{{ fail \"not like this\" }}\n", "not like this"},
-		"unlocked": {"apps/baseline/app.yaml",
-			"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: baseline}\nspec: {namespace: b, placement: {}, source: {helm: {chart: x, repo: \"https://example.com\", version: 1.0.0}}}\n", "sluice deps lock"},
+		"unlocked": {
+			"apps/baseline/app.yaml",
+			"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: baseline}\nspec: {namespace: b, placement: {}, source: {helm: {chart: x, repo: \"https://example.com\", version: 1.0.0}}}\n", "sluice deps lock",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hydratetest.Demo(t)
@@ -391,8 +401,10 @@ func TestTheSameCommitGivesTheSameTree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := h.Hydrate(t.Context(), hydrate.Request{Commit: c, Write: true,
-			Environments: []string{"dev", "staging", "prod"}})
+		result, err := h.Hydrate(t.Context(), hydrate.Request{
+			Commit: c, Write: true,
+			Environments: []string{"dev", "staging", "prod"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

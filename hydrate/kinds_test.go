@@ -11,8 +11,10 @@ import (
 // is known, and one note names the others.
 func TestKindsWithoutDefinition(t *testing.T) {
 	r := hydratetest.Demo(t)
-	for kind, group := range map[string]string{"ClusterExternalSecret": "external-secrets.io",
-		"ClusterFoo": "example.com", "Foo": "example.com", "Bar": "example.com"} {
+	for kind, group := range map[string]string{
+		"ClusterExternalSecret": "external-secrets.io",
+		"ClusterFoo":            "example.com", "Foo": "example.com", "Bar": "example.com",
+	} {
 		r.Write("manifests/baseline/"+strings.ToLower(kind)+".yaml", "apiVersion: "+group+"/v1\nkind: "+kind+
 			"\nmetadata: {name: x}\n")
 	}
@@ -23,8 +25,10 @@ func TestKindsWithoutDefinition(t *testing.T) {
 	if len(e.Failures) > 0 {
 		t.Fatalf("the failures are %+v", e.Failures)
 	}
-	for file, namespaced := range map[string]bool{"clusterexternalsecret-x.yaml": false, "clusterfoo-x.yaml": false,
-		"foo-x.yaml": true, "bar-x.yaml": true} {
+	for file, namespaced := range map[string]bool{
+		"clusterexternalsecret-x.yaml": false, "clusterfoo-x.yaml": false,
+		"foo-x.yaml": true, "bar-x.yaml": true,
+	} {
 		text := r.Git("show", "env/dev:dev-1/baseline/"+file)
 		if strings.Contains(text, "namespace:") != namespaced {
 			t.Errorf("%s:\nthe text is\n%s", file, text)

@@ -54,8 +54,10 @@ type planRequest struct {
 
 // plan compares an environment's targets with what its branch holds.
 func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, error) {
-	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{},
-		notes: notes{}, held: r.held}
+	p := &environmentPlan{
+		name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{},
+		notes: notes{}, held: r.held,
+	}
 	clusters := r.view.Fleet.ClustersOf(r.environment)
 	present, listed := make(map[string]bool, len(clusters)), branch.WorkspaceReader{}
 	for _, c := range clusters {
@@ -102,7 +104,8 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 // repository of such a workspace could not be read when the branch was written, so no change of the fleet since then
 // tells of the workspace.
 func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.Store, c *fleet.Cluster,
-	listed *branch.WorkspaceReader) (bool, error) {
+	listed *branch.WorkspaceReader,
+) (bool, error) {
 	tree := p.state.Clusters[c.Name]
 	if tree.IsZero() {
 		return true, nil
@@ -148,7 +151,8 @@ func (p *environmentPlan) planClusters(ctx context.Context, store *gitstore.Stor
 
 // planCluster divides a cluster's targets into those to render and those to keep. It modifies only c.
 func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store, c *clusterPlan, all bool) ([]Failure,
-	error) {
+	error,
+) {
 	c.inputs = p.state.Recorded(store, c.cluster.Name)
 	targets, trees, err := p.candidates(ctx, store, c)
 	if err != nil {
@@ -192,7 +196,8 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 // candidates returns the targets of a cluster that may have changed, and the trees of the apps that the branch has of
 // them.
 func (p *environmentPlan) candidates(ctx context.Context, store *gitstore.Store, c *clusterPlan) ([]fleet.Target,
-	map[string]gitstore.Hash, error) {
+	map[string]gitstore.Hash, error,
+) {
 	trees := map[string]gitstore.Hash{}
 	tree := p.state.Clusters[c.cluster.Name]
 	if c.only == nil {

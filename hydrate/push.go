@@ -14,7 +14,8 @@ import (
 // push moves the branches of an environment. If the first run of an environment needs several pushes, push
 // creates the marker branch before the first push and deletes it after the last one.
 func (r *run) push(ctx context.Context, out *EnvironmentResult, created bool, moves []gitstore.Move,
-	w *gitstore.Writer) (Status, string, error) {
+	w *gitstore.Writer,
+) (Status, string, error) {
 	options := gitstore.PushOptions{PerPush: r.request.PerPush}
 	marker, mark := r.refs.Marker(out.Name)
 	if target, err := gitstore.ParseHash(out.New); created && err == nil && r.request.PerPush > 0 &&

@@ -30,8 +30,10 @@ func (h *Hydrator) Hydrate(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &run{h: h, request: r, view: v, result: &Result{Source: r.Commit.Hash.String(),
-		Warnings: v.Problems.Warnings()}}
+	run := &run{h: h, request: r, view: v, result: &Result{
+		Source:   r.Commit.Hash.String(),
+		Warnings: v.Problems.Warnings(),
+	}}
 	defer run.close()
 	if err := run.prepare(ctx); err != nil {
 		return nil, err
@@ -150,7 +152,8 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 }
 
 func (r *run) renderEnvironment(ctx context.Context, name, ref string, tip gitstore.Hash,
-	write bool) (*EnvironmentResult, error) {
+	write bool,
+) (*EnvironmentResult, error) {
 	out := &EnvironmentResult{Name: name, Branch: ref, Old: hashText(tip)}
 	st, err := r.state(ctx, name, ref, tip)
 	if err != nil {
@@ -190,7 +193,8 @@ var errHeld = errors.New("a workspace is held")
 // writeEnvironment renders an environment and writes it. It returns errHeld if it has added a workspace to held, one of
 // whose targets cannot be written; and an error of package admit if the environment must not be written.
 func (r *run) writeEnvironment(ctx context.Context, out *EnvironmentResult, st *branch.State, held holds,
-	write bool) error {
+	write bool,
+) error {
 	w, err := r.h.Store.NewWriter()
 	if err != nil {
 		return err
@@ -284,6 +288,8 @@ func (r *run) plan(ctx context.Context, name string, st *branch.State, held hold
 		}
 	}
 	r.h.Progress("plan "+name, 0, 0)
-	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all,
-		held: held})
+	return r.h.plan(ctx, planRequest{
+		view: r.view, environment: name, state: st, touched: touched, all: all,
+		held: held,
+	})
 }

@@ -23,7 +23,8 @@ import (
 // scopes returns the custom kinds that the environment defines after this run. It starts from the record of the
 // branch, and reads all definitions only if one of them changes or disappears.
 func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, outcomes []*render.Outcome) (branch.Kinds,
-	error) {
+	error,
+) {
 	out := maps.Clone(p.state.Kinds)
 	stale := len(p.left) > 0
 	for _, c := range p.clusters {
@@ -51,7 +52,8 @@ func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, out
 
 // rescan collects the definitions of the kept targets and of the outcomes.
 func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, outcomes []*render.Outcome) (branch.Kinds,
-	error) {
+	error,
+) {
 	out := branch.Kinds{}
 	seen := map[gitstore.Hash]bool{}
 	replaced := map[[2]string]bool{}
@@ -91,7 +93,8 @@ func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, out
 
 // rescope renders again the kept targets that have objects of kinds whose scope changes.
 func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[string]bool,
-	w *gitstore.Writer) ([]*render.Outcome, error) {
+	w *gitstore.Writer,
+) ([]*render.Outcome, error) {
 	var jobs []render.Job
 	for _, c := range p.view.Fleet.ClustersOf(p.name) {
 		if p.state.Clusters[c.Name].IsZero() || c.State != "active" {
@@ -119,7 +122,8 @@ func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[
 
 // rescopeJob turns a kept target into a job. It returns nil for a target that is already in the plan or was removed.
 func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster,
-	name string) (*render.Job, error) {
+	name string,
+) (*render.Job, error) {
 	app, ok := p.view.Fleet.App(name)
 	if !ok || p.held.has(name) || !p.view.Fleet.Places(app, c) {
 		return nil, nil //nolint:nilnil // not a target any more

@@ -34,12 +34,14 @@ func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app st
 // ShowOver renders one cluster of a tree over an earlier rendering: old has the tree of each app, whose values the
 // fields that are not deterministic keep.
 func (h *Hydrator) ShowOver(ctx context.Context, tree gitstore.Hash, cluster string,
-	old map[string]gitstore.Hash) (*Shown, error) {
+	old map[string]gitstore.Hash,
+) (*Shown, error) {
 	return h.show(ctx, tree, cluster, "", old)
 }
 
 func (h *Hydrator) show(ctx context.Context, tree gitstore.Hash, cluster, app string,
-	old map[string]gitstore.Hash) (*Shown, error) {
+	old map[string]gitstore.Hash,
+) (*Shown, error) {
 	v, err := h.Open(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -81,7 +83,8 @@ func (h *Hydrator) show(ctx context.Context, tree gitstore.Hash, cluster, app st
 
 // addRendered adds the files and failures of one app, or of all if app is empty.
 func addRendered(ctx context.Context, store *gitstore.Store, out *Shown, rendered []Rendered, environment,
-	app string) error {
+	app string,
+) error {
 	var err error
 	for _, r := range rendered {
 		switch {

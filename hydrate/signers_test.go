@@ -44,7 +44,8 @@ func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
 				t.Errorf("the reason names no next step: %s", e.Reason)
 			}
 			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
-				q *hydrate.Request) {
+				q *hydrate.Request,
+			) {
 				sign(c, q)
 				q.Overwrite = true
 			}), hydrate.StatusUpdated, "")
@@ -132,7 +133,8 @@ func TestUnsignedRecordsDoNotHideADeletedBranch(t *testing.T) {
 	r.Bare.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Bare.Git("commit-tree", "-m", "forged", tree))
 	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "--recreate")
 	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
-		q *hydrate.Request) {
+		q *hydrate.Request,
+	) {
 		sign(c, q)
 		q.Recreate = true
 	}), hydrate.StatusUpdated, "")
@@ -169,7 +171,8 @@ func TestSignedCommitsOfAnotherBranchAreForeign(t *testing.T) {
 			r.Next("X")
 			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "not for this branch")
 			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
-				q *hydrate.Request) {
+				q *hydrate.Request,
+			) {
 				sign(c, q)
 				q.Overwrite = true
 			}), hydrate.StatusUpdated, "")
@@ -189,7 +192,8 @@ func TestClustersAreNotWrittenWithoutAnAllowedKey(t *testing.T) {
 		t.Error(got)
 	}
 	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
-		q *hydrate.Request) {
+		q *hydrate.Request,
+	) {
 		sign(c, q)
 		recreate(c, q)
 	}), hydrate.StatusUpdated, "")

@@ -29,7 +29,8 @@ type written struct {
 // execute renders the targets of a plan and writes the environment's tree. It returns the number of rendered targets.
 // If targets fail, it adds their failures to the plan and writes no tree.
 func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source string, w *gitstore.Writer) (*written, int,
-	error) {
+	error,
+) {
 	outcomes, err := h.render(ctx, p.name, p.jobs(), w)
 	if err != nil {
 		return nil, 0, err

@@ -26,7 +26,8 @@ import (
 
 // argocd reads an entry of Argo CD.
 func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported,
-	fleet.Problems) {
+	fleet.Problems,
+) {
 	entry := request.Entry.ArgoCD
 	// as Argo CD names them; to the fleet's names
 	clusters, names := slices.Clone(request.Clusters), map[string]string{}
@@ -45,22 +46,28 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	o := i.argocdOptions(tree, clusters)
 	var err error
 	if o.EnableHelm, err = entry.Kustomize.EnableHelm(); err != nil {
-		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError,
-			Message: "spec.import: argocd: kustomize.buildOptions: " + err.Error()}}
+		return nil, fleet.Problems{{
+			File: "sluice.yaml", Severity: fleet.SeverityError,
+			Message: "spec.import: argocd: kustomize.buildOptions: " + err.Error(),
+		}}
 	}
 	o.TemplatesValues = entry.TemplatesValues()
 	o.Apps, o.Repositories, o.Trunk = entry.Apps, entry.Repositories, request.Trunk
 	for _, c := range request.Clusters {
 		own := entry.Clusters[c.Name]
-		o.Clusters = append(o.Clusters, argocd.Cluster{Name: cmp.Or(own.Name, c.Name), Server: own.Server,
-			Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations})
+		o.Clusters = append(o.Clusters, argocd.Cluster{
+			Name: cmp.Or(own.Name, c.Name), Server: own.Server,
+			Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations,
+		})
 	}
 	o.Ignore = Ignored(request.Entry.Ignore)
 	o.Starting = func(name string) error { return i.starting("argocd: " + name) }
 	units, found, err := argocd.Import(ctx, o)
 	if err != nil {
-		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError,
-			Message: "spec.import: argocd: " + err.Error()}}
+		return nil, fleet.Problems{{
+			File: "sluice.yaml", Severity: fleet.SeverityError,
+			Message: "spec.import: argocd: " + err.Error(),
+		}}
 	}
 	for n := range units {
 		inFleet(&units[n], names)
@@ -181,14 +188,17 @@ func (i *Importer) argocdOptions(tree fleet.Tree, clusters []fleet.ImportCluster
 		Tree: tree, Build: plain.Build,
 		BuildWithoutCharts: func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error) {
 			return plain.BuildCharts(ctx, files, root, func(context.Context, *kustomize.Release) ([]manifest.Object,
-				error) {
+				error,
+			) {
 				return nil, nil
 			})
 		},
 		Render: func(ctx context.Context, c *argocd.Chart, u *argocd.Unit) ([]manifest.Object, error) {
 			on := known[u.Cluster]
-			return renderChart(ctx, engine, tree, c, renderer.Bundle{Namespace: cmp.Or(u.Namespace, "default"),
-				KubeVersion: on.KubeVersion, APIVersions: on.APIVersions, Helm: on.Helm})
+			return renderChart(ctx, engine, tree, c, renderer.Bundle{
+				Namespace:   cmp.Or(u.Namespace, "default"),
+				KubeVersion: on.KubeVersion, APIVersions: on.APIVersions, Helm: on.Helm,
+			})
 		},
 	}
 }
@@ -209,18 +219,24 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 	}
 	for _, s := range u.Sources {
 		if c := s.Chart; c != nil {
-			helm := &fleet.HelmSource{Chart: c.Chart, Path: c.Path, Repo: c.Repo, Version: c.Version,
-				ReleaseName: c.Release, Namespace: c.Namespace, IncludeCRDs: !c.SkipCRDs}
+			helm := &fleet.HelmSource{
+				Chart: c.Chart, Path: c.Path, Repo: c.Repo, Version: c.Version,
+				ReleaseName: c.Release, Namespace: c.Namespace, IncludeCRDs: !c.SkipCRDs,
+			}
 			if c.SkipSchema {
 				helm.Schema = "skip"
 			}
-			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values,
-				ValuesFiles: c.ValuesFiles, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions})
+			out.Sources = append(out.Sources, fleet.ImportedSource{
+				Helm: helm, Values: c.Values,
+				ValuesFiles: c.ValuesFiles, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions,
+			})
 			continue
 		}
 		if r := s.Root; r != nil {
-			out.Sources = append(out.Sources, fleet.ImportedSource{Kustomize: &fleet.ImportedRoot{Path: r.Path,
-				Edited: r.Edited}, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions})
+			out.Sources = append(out.Sources, fleet.ImportedSource{Kustomize: &fleet.ImportedRoot{
+				Path:   r.Path,
+				Edited: r.Edited,
+			}, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions})
 			continue
 		}
 		objects, err := stream(s.Objects, nil)
@@ -247,20 +263,25 @@ func without(objects []manifest.Object) ([]byte, error) {
 		if o.Namespace() != "" {
 			metadata["namespace"] = o.Namespace()
 		}
-		patch, err := yaml.Marshal(map[string]any{"$patch": "delete", "apiVersion": o.APIVersion(), "kind": o.Kind(),
-			"metadata": metadata})
+		patch, err := yaml.Marshal(map[string]any{
+			"$patch": "delete", "apiVersion": o.APIVersion(), "kind": o.Kind(),
+			"metadata": metadata,
+		})
 		if err != nil {
 			return nil, err
 		}
 		patches = append(patches, map[string]string{"patch": string(patch)})
 	}
-	return yaml.Marshal(map[string]any{"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component",
-		"patches": patches})
+	return yaml.Marshal(map[string]any{
+		"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component",
+		"patches": patches,
+	})
 }
 
 // renderChart renders a chart of the repository that may bring Applications.
 func renderChart(ctx context.Context, engine *renderer.Engine, tree fleet.Tree, c *argocd.Chart,
-	b renderer.Bundle) ([]manifest.Object, error) {
+	b renderer.Bundle,
+) ([]manifest.Object, error) {
 	files, err := chartFiles(tree, c.Path, "")
 	if err != nil {
 		return nil, err
@@ -323,7 +344,8 @@ func chartFiles(tree fleet.Tree, dir, prefix string) ([]renderer.File, error) {
 // detectArgoCD finds the clusters of a repository of Applications, and the settings of Argo CD; nil if there are no
 // Applications. The note is what ApplicationSets say of clusters that are registered in Argo CD only.
 func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fleet.ArgoCDImport, note string,
-	err error) {
+	err error,
+) {
 	o := i.argocdOptions(tree, nil)
 	found, err := argocd.Servers(ctx, o)
 	if err != nil {
@@ -349,8 +371,10 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fl
 			if fleet.ValidName(c.Name) != valid {
 				continue
 			}
-			one := fleet.ArgoCDCluster{Server: c.Server, Environment: c.Name, Labels: c.Labels,
-				Annotations: c.Annotations}
+			one := fleet.ArgoCDCluster{
+				Server: c.Server, Environment: c.Name, Labels: c.Labels,
+				Annotations: c.Annotations,
+			}
 			if !valid {
 				one.Name, one.Environment = c.Name, freeName(out, c.Name)
 			}

@@ -71,11 +71,13 @@ func (m idTree) ReadDir(name string) ([]fs.DirEntry, error) {
 func asking(t *testing.T, files *contents, tree fleet.Tree, asked map[string]int) *askedTree {
 	t.Helper()
 	p := &parent{tree: tree}
-	return &askedTree{ctx: t.Context(), files: files, dirs: map[string][]dirEntry{},
+	return &askedTree{
+		ctx: t.Context(), files: files, dirs: map[string][]dirEntry{},
 		ask: func(ctx context.Context, name string, input []byte) ([]byte, error) {
 			asked[name]++
 			return p.answer(ctx, name, input)
-		}}
+		},
+	}
 }
 
 // A job sees the same commit as its parent, with a question for many directories and files, and none for content that
@@ -98,8 +100,10 @@ func TestAskedTree(t *testing.T) {
 	commit.MapFS["large/b.yaml"] = &fstest.MapFile{Data: make([]byte, maxTogether+1)}
 	commit.MapFS["large/c.yaml"] = &fstest.MapFile{Data: []byte("c")}
 	files := &contents{byID: map[string][]byte{}}
-	for round, most := range []map[string]int{{askDirs: 12, askFiles: 24, askFile: 0},
-		{askDirs: 12, askFiles: 0, askFile: 0}} {
+	for round, most := range []map[string]int{
+		{askDirs: 12, askFiles: 24, askFile: 0},
+		{askDirs: 12, askFiles: 0, askFile: 0},
+	} {
 		asked := map[string]int{}
 		got := asking(t, files, commit, asked)
 		seen := 0
@@ -136,8 +140,10 @@ func TestAskedTree(t *testing.T) {
 // A directory or a file that cannot be read fails when it is asked for, and nothing else does.
 func TestAskedTreeOfBrokenStorage(t *testing.T) {
 	t.Parallel()
-	commit := brokenTree{idTree{fstest.MapFS{"good/a.yaml": {Data: []byte("a")},
-		"good/broken.yaml": {Data: []byte("b")}, "broken/a.yaml": {Data: []byte("c")}}}}
+	commit := brokenTree{idTree{fstest.MapFS{
+		"good/a.yaml":      {Data: []byte("a")},
+		"good/broken.yaml": {Data: []byte("b")}, "broken/a.yaml": {Data: []byte("c")},
+	}}}
 	got := asking(t, &contents{byID: map[string][]byte{}}, commit, map[string]int{})
 	if data, err := got.ReadFile("good/a.yaml"); err != nil || string(data) != "a" {
 		t.Errorf("the data is %q, the error is %v", data, err)

@@ -26,13 +26,19 @@ func TestDetectedClustersHaveNames(t *testing.T) {
 		files string
 		want  []string
 	}{
-		"Flux": {kustomization("clusters/PROD_1") + kustomization("clusters/prod-1") +
-			kustomization("clusters/.lock") + kustomization("clusters/"+strings.Repeat("x", 60)) + object,
-			[]string{"lock app", "lock flux-system", "prod-1 app", "prod-1 flux-system", "prod-1-2 app",
-				"prod-1-2 flux-system", strings.Repeat("x", 60) + " app", strings.Repeat("x", 60) + " flux-system"}},
+		"Flux": {
+			kustomization("clusters/PROD_1") + kustomization("clusters/prod-1") +
+				kustomization("clusters/.lock") + kustomization("clusters/"+strings.Repeat("x", 60)) + object,
+			[]string{
+				"lock app", "lock flux-system", "prod-1 app", "prod-1 flux-system", "prod-1-2 app",
+				"prod-1-2 flux-system", strings.Repeat("x", 60) + " app", strings.Repeat("x", 60) + " flux-system",
+			},
+		},
 		"Argo CD": {"-- apps.yaml --\n" + application("a", arn) + application("b", "Prod_3") +
-			application("c", "prod-1") + set + object, []string{long + " a", long + " set-" + long, "prod-1 c",
-			"prod-1 set-prod-1", "prod-3 b", "prod-3 set-prod-3"}},
+			application("c", "prod-1") + set + object, []string{
+			long + " a", long + " set-" + long, "prod-1 c",
+			"prod-1 set-prod-1", "prod-3 b", "prod-3 set-prod-3",
+		}},
 	} {
 		f, problems := fleet.Loader{Importer: New(nil), Detect: true}.Load(t.Context(), tree(c.files))
 		if err := problems.Err(); err != nil {
@@ -168,22 +174,32 @@ func TestDetectedRegisteredClusters(t *testing.T) {
 	}{
 		"labels": {
 			generators: "[{clusters: {selector: {matchLabels: {env: prod, argocd.argoproj.io/secret-type: cluster}, matchExpressions: [{key: tier, operator: In, values: [a, b]}, {key: any, operator: Exists}]}}}]",
-			want: []string{"#   env: prod\n", "#   tier: a\n", "#   tier: b\n", "#   any\n",
-				"\n      clusters:\n        in-cluster:\n"}, absent: []string{"secret-type: cluster\n#   env",
-				"#   argocd", "that generators name"},
+			want: []string{
+				"#   env: prod\n", "#   tier: a\n", "#   tier: b\n", "#   any\n",
+				"\n      clusters:\n        in-cluster:\n",
+			}, absent: []string{
+				"secret-type: cluster\n#   env",
+				"#   argocd", "that generators name",
+			},
 		},
 		"names": {
 			generators: "[{merge: {mergeKeys: [nameNormalized], generators: [{clusters: {}}, {list: {elements: [{nameNormalized: prod-1, ring: a}, {nameNormalized: Prod_2}]}}]}}]",
-			want: []string{"#   prod-1: {server: \"https://…\", environment: prod-1, labels: {}}\n",
-				"#   prod-2: {name: \"Prod_2\", server: "}, absent: []string{"ring"},
+			want: []string{
+				"#   prod-1: {server: \"https://…\", environment: prod-1, labels: {}}\n",
+				"#   prod-2: {name: \"Prod_2\", server: ",
+			}, absent: []string{"ring"},
 		},
 		"servers": {
 			generators: "[{merge: {mergeKeys: [server], generators: [{clusters: {}}, {list: {elements: [{server: 'https://one.example.com'}]}}]}}]",
 			want:       []string{"{server: \"https://one.example.com\", environment: one.example.com"},
 		},
-		"elements only": {generators: "[{list: {elements: [{name: x, server: 'https://x.example.com'}]}}]",
-			want: []string{"x.example.com:\n"}, absent: []string{"# Argo CD", "# ApplicationSets", "# Clusters",
-				"# Labels"}},
+		"elements only": {
+			generators: "[{list: {elements: [{name: x, server: 'https://x.example.com'}]}}]",
+			want:       []string{"x.example.com:\n"}, absent: []string{
+				"# Argo CD", "# ApplicationSets", "# Clusters",
+				"# Labels",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

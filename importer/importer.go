@@ -56,7 +56,8 @@ func (i *Importer) starting(unit string) error {
 
 // Import implements fleet.Importer.
 func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported,
-	fleet.Problems, error) {
+	fleet.Problems, error,
+) {
 	var out []fleet.Imported
 	var problems fleet.Problems
 	if request.Entry.Flux != nil {
@@ -105,7 +106,8 @@ func Ignored(patterns []string) func(name string) bool {
 }
 
 func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported,
-	fleet.Problems) {
+	fleet.Problems,
+) {
 	entry := request.Entry.Flux
 	importer, err := flux.New(tree, i.builder, otherRepositories(request.Repositories)...)
 	if err != nil {
@@ -172,8 +174,10 @@ func otherRepositories(list []fleet.ImportRepository) []flux.Repository {
 	out := make([]flux.Repository, len(list))
 	for n := range list {
 		r := &list[n]
-		out[n] = flux.Repository{Name: r.Name, URL: r.URL, Dir: r.Dir, Resolved: r.Resolved, Commit: r.Commit,
-			Missing: r.Missing, Declared: r.Declared}
+		out[n] = flux.Repository{
+			Name: r.Name, URL: r.URL, Dir: r.Dir, Resolved: r.Resolved, Commit: r.Commit,
+			Missing: r.Missing, Declared: r.Declared,
+		}
 	}
 	return out
 }
@@ -182,12 +186,16 @@ func otherRepositories(list []fleet.ImportRepository) []flux.Repository {
 func warnings(t *fleet.Imported) fleet.Problems {
 	var out fleet.Problems
 	for _, n := range t.Notes {
-		out = append(out, fleet.Problem{File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
-			Message: fmt.Sprintf("%s on %s: %s", t.App, t.Cluster, n)})
+		out = append(out, fleet.Problem{
+			File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
+			Message: fmt.Sprintf("%s on %s: %s", t.App, t.Cluster, n),
+		})
 	}
 	if t.Suspended {
-		out = append(out, fleet.Problem{File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
-			Message: fmt.Sprintf("%s on %s is suspended: it is not rendered", t.App, t.Cluster)})
+		out = append(out, fleet.Problem{
+			File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
+			Message: fmt.Sprintf("%s on %s is suspended: it is not rendered", t.App, t.Cluster),
+		})
 	}
 	return out
 }
@@ -221,16 +229,20 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		out.DependsOn = append(out.DependsOn, fluxApp(k))
 	}
 	if r := u.Release; r != nil {
-		helm := &fleet.HelmSource{Chart: r.Chart, Repository: r.Repository, Path: r.Path, Repo: r.Repo,
-			Version: r.Version, ReleaseName: r.Name, IncludeCRDs: r.IncludeCRDs}
+		helm := &fleet.HelmSource{
+			Chart: r.Chart, Repository: r.Repository, Path: r.Path, Repo: r.Repo,
+			Version: r.Version, ReleaseName: r.Name, IncludeCRDs: r.IncludeCRDs,
+		}
 		if r.DropHooks {
 			helm.Hooks = "drop"
 		}
 		if r.SkipSchema {
 			helm.Schema = "skip"
 		}
-		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values, ValuesFiles: r.ValuesFiles,
-			Packing: packingOf(r)}}, r.Component
+		out.Sources, out.Component = []fleet.ImportedSource{{
+			Helm: helm, Values: r.Values, ValuesFiles: r.ValuesFiles,
+			Packing: packingOf(r),
+		}}, r.Component
 		return out
 	}
 	out.Sources = []fleet.ImportedSource{{}}

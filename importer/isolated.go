@@ -175,7 +175,8 @@ type archiveQuestion struct {
 // Import implements fleet.Importer. Content that exceeds a limit of the worker process is a problem of the fleet;
 // whatever else ends the process is an error.
 func (i *Isolated) Import(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported,
-	fleet.Problems, error) {
+	fleet.Problems, error,
+) {
 	answer, err := i.call(ctx, tree, job{Request: request})
 	if worker.IsLimit(err) {
 		return nil, overLimit(err), nil
@@ -234,8 +235,10 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 		if err != nil {
 			return jobAnswer{}, err
 		}
-		data, err := i.workers.Call(ctx, worker.Call{Job: JobImport, Input: input, Timeout: importTimeout,
-			MaxOutput: importOutput, Answer: parent.answer, Large: isLarge})
+		data, err := i.workers.Call(ctx, worker.Call{
+			Job: JobImport, Input: input, Timeout: importTimeout,
+			MaxOutput: importOutput, Answer: parent.answer, Large: isLarge,
+		})
 		if errors.Is(err, worker.ErrTimeout) || errors.Is(err, worker.ErrCPU) {
 			slow++
 		}
@@ -358,11 +361,13 @@ func jobs(kept flux.Builder) worker.Jobs {
 				return nil, err
 			}
 		}
-		importer := &Importer{builder: kept, memory: recalled, archives: askedArchives{ask}, exclude: j.Exclude,
+		importer := &Importer{
+			builder: kept, memory: recalled, archives: askedArchives{ask}, exclude: j.Exclude,
 			begin: func(unit string) error {
 				_, err := ask(ctx, askBegin, []byte(unit))
 				return err
-			}}
+			},
+		}
 		var out jobAnswer
 		if j.Detect {
 			var err error

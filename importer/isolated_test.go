@@ -49,8 +49,10 @@ func pool(t *testing.T) *renderer.Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := renderer.NewPool(renderer.PoolOptions{Command: []string{self, "import-child"}, Size: 1,
-		MemoryLimit: 512 << 20})
+	p := renderer.NewPool(renderer.PoolOptions{
+		Command: []string{self, "import-child"}, Size: 1,
+		MemoryLimit: 512 << 20,
+	})
 	t.Cleanup(p.Close)
 	return p
 }
@@ -277,8 +279,10 @@ func (l *limited) Call(ctx context.Context, c worker.Call) ([]byte, error) {
 
 // Units that exceed a limit are left out one by one, but few of those that take all of an import's time.
 func TestManyUnitsOverLimits(t *testing.T) {
-	for err, want := range map[error]int{worker.ErrMemory: maxExcluded + 1, worker.ErrTimeout: maxSlow + 1,
-		worker.ErrCPU: maxSlow + 1} {
+	for err, want := range map[error]int{
+		worker.ErrMemory: maxExcluded + 1, worker.ErrTimeout: maxSlow + 1,
+		worker.ErrCPU: maxSlow + 1,
+	} {
 		l := &limited{err: err}
 		if _, problems, failed := NewIsolated(l, nil).Import(t.Context(), mapTree{},
 			fleet.ImportRequest{}); failed != nil || len(problems) != 1 || l.calls != want {

@@ -21,8 +21,10 @@ func TestBrokenContentIsNoDeletion(t *testing.T) {
 		"spec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
 	for name, c := range map[string]struct{ before, after, lost, want string }{
 		"a file of a generator": {"", "-- apps/c.yaml --\nname: [c\n", "a", "argocd/set.yaml:1:"},
-		"an Application": {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: [\n", "x",
-			"argocd/x.yaml"},
+		"an Application": {
+			plain, "-- argocd/x.yaml --\n" + head + "spec: {project: [\n", "x",
+			"argocd/x.yaml",
+		},
 		"an Application's type": {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: {a: b}, " +
 			source + ", destination: {name: prod}}\n", "x", "argocd/x.yaml:1:"},
 		"an empty destination": {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source +
@@ -31,8 +33,10 @@ func TestBrokenContentIsNoDeletion(t *testing.T) {
 			", destination: {name: elsewhere}}\n", "x", `the cluster "elsewhere" is not known`},
 		"a chart of Applications": {parent + chart + child, parent + chart +
 			strings.Replace(child, "spec: ", "spec: {{ fail \"no\" }}", 1), "child", "argocd/x.yaml:1:"},
-		"a generator of a server only": {"", "-- argocd/set.yaml --\n" + set("{pullRequest: {}}"), "a",
-			"asks a server"},
+		"a generator of a server only": {
+			"", "-- argocd/set.yaml --\n" + set("{pullRequest: {}}"), "a",
+			"asks a server",
+		},
 		"a generator of a server as well": {"", "-- argocd/set.yaml --\n" +
 			set("{list: {elements: [{name: web}]}}, {pullRequest: {}}"), "b", "asks a server"},
 	} {
@@ -187,8 +191,10 @@ metadata: {name: plain}
 	}{
 		"a file":                 {cluster + app + "spec: {project: [\n", "prod"},
 		"a file, and no cluster": {app + "spec: {project: [\n", ""},
-		"a file with another name": {cluster + strings.Replace(app, "x.yaml", "y.yaml", 1) + "spec: {project: [\n",
-			"prod"},
+		"a file with another name": {
+			cluster + strings.Replace(app, "x.yaml", "y.yaml", 1) + "spec: {project: [\n",
+			"prod",
+		},
 		"an ApplicationSet": {cluster + "-- argocd/x.yaml --\n" + set("{list: {elements: [[web]]}}"), "prod"},
 		"a set of unknown clusters": {cluster + "-- argocd/x.yaml --\n" +
 			strings.Replace(set("{list: {elements: [[web]]}}"), "{name: prod}", "{name: \"{{ .name }}\"}", 1), "prod"},

@@ -98,16 +98,29 @@ func TestMemory(t *testing.T) {
 	}{
 		{"first", base, []string{"clusters/prod", "clusters/prod", "bomb", "good"}, 1, nil},
 		{"again", base, nil, 0, nil},
-		{"one file", base.with("good/config.yaml", "color:", "colour:"), []string{"good"}, 1,
-			[]string{"good/config.yaml"}},
+		{
+			"one file", base.with("good/config.yaml", "color:", "colour:"),
+			[]string{"good"},
+			1,
+			[]string{"good/config.yaml"},
+		},
 		{"another file", base.with("bomb/config.yaml", "bomb", "bang"), []string{"bomb"}, 1, nil},
-		{"a variable", base.with("clusters/prod/apps.yaml", `"blue"`, `"red"`),
-			[]string{"clusters/prod", "clusters/prod", "good"}, 1, nil},
-		{"values", base.with("clusters/prod/apps.yaml", "replicas: 3", "replicas: 4"),
-			[]string{"clusters/prod", "clusters/prod"}, 1, nil},
+		{
+			"a variable", base.with("clusters/prod/apps.yaml", `"blue"`, `"red"`),
+			[]string{"clusters/prod", "clusters/prod", "good"},
+			1, nil,
+		},
+		{
+			"values", base.with("clusters/prod/apps.yaml", "replicas: 3", "replicas: 4"),
+			[]string{"clusters/prod", "clusters/prod"},
+			1, nil,
+		},
 		{"another file again", base.with("bomb/config.yaml", "bomb", "bang"), nil, 0, nil},
-		{"both files", base.with("bomb/config.yaml", "bomb", "bang").with("good/config.yaml", "color:", "colour:"), nil,
-			1, []string{}},
+		{
+			"both files", base.with("bomb/config.yaml", "bomb", "bang").with("good/config.yaml", "color:", "colour:"), nil,
+			1,
+			[]string{},
+		},
 	}
 	for _, s := range steps {
 		r, got := remembered(t, dir, s.commit)
@@ -229,8 +242,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		string(all["used"].data) != "2" {
 		t.Errorf("the keys are %q, the error is %v", keys, err)
 	}
-	if large := (parts{"a": {day: 1, data: make([]byte, maxFile)},
-		"b": {day: 2, data: []byte("b")}}).encode(2); len(large) > 100 {
+	if large := (parts{
+		"a": {day: 1, data: make([]byte, maxFile)},
+		"b": {day: 2, data: []byte("b")},
+	}).encode(2); len(large) > 100 {
 		t.Errorf("%d bytes", len(large))
 	}
 }
@@ -321,8 +336,10 @@ func TestAnswersOfImportsAreBounded(t *testing.T) {
 	}{
 		"few":        {message("{}", 2, 2), nil},
 		"many parts": {message("{}", 0, maxLearned/entryBytes+1), worker.ErrProtocol},
-		"many targets": {message(`{"Targets":[{}`+strings.Repeat(",{}", importValues)+"]}", 0, 0),
-			worker.ErrOutput},
+		"many targets": {
+			message(`{"Targets":[{}`+strings.Repeat(",{}", importValues)+"]}", 0, 0),
+			worker.ErrOutput,
+		},
 		"no JSON":           {message("x", 0, 0), worker.ErrProtocol},
 		"parts are missing": {message("{}", 0, 2)[:7], worker.ErrProtocol},
 		"no objects":        {message(`{"Targets":[{"Sources":[{}]}]}`, 0, 0), worker.ErrProtocol},

@@ -94,7 +94,8 @@ func (l *loader) admission() {
 }
 
 func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy,
-	bindings []*admissionv1.ValidatingAdmissionPolicyBinding) {
+	bindings []*admissionv1.ValidatingAdmissionPolicyBinding,
+) {
 	compiled, err := compileAdmission(p)
 	if err != nil {
 		l.errorf(d.file, d.line, "ValidatingAdmissionPolicy %s: %v", p.Name, err)
@@ -102,8 +103,10 @@ func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy,
 	}
 	old := strings.Contains(string(mustJSON(p.Spec)), "oldObject") ||
 		strings.Contains(string(mustJSON(p.Spec)), "request.")
-	l.engine.known[p.Name] = Rule{ID: p.Name, Severity: SeverityError, Title: "ValidatingAdmissionPolicy " + p.Name,
-		File: d.file}
+	l.engine.known[p.Name] = Rule{
+		ID: p.Name, Severity: SeverityError, Title: "ValidatingAdmissionPolicy " + p.Name,
+		File: d.file,
+	}
 	if len(bindings) == 0 {
 		if p.Spec.ParamKind != nil {
 			l.errorf(d.file, d.line,
@@ -239,8 +242,10 @@ func (a *admissionPolicy) check(ctx context.Context, _ *Subject, o *Object) ([]b
 		VersionedOldObject: admission.NewLazyObject(old),
 	}}
 	if ns := object.GetNamespace(); ns != "" {
-		in.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns,
-			Labels: map[string]string{"kubernetes.io/metadata.name": ns}}}
+		in.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name:   ns,
+			Labels: map[string]string{"kubernetes.io/metadata.name": ns},
+		}}
 	}
 	if a.params != nil {
 		in.params = a.params

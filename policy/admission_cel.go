@@ -148,7 +148,8 @@ func (p *admissionProgram) denials(ctx context.Context, in admissionInput) []str
 
 // matches evaluates the match conditions. A condition that is false decides, even if others fail.
 func (p *admissionProgram) matches(evaluate func(cel.ConditionEvaluator, int64) ([]cel.EvaluationResult, int64,
-	error)) (bool, error) {
+	error),
+) (bool, error) {
 	results, _, err := evaluate(p.conditions, celconfig.RuntimeCELCostBudgetMatchConditions)
 	if err != nil {
 		return false, err

@@ -81,18 +81,28 @@ func goneAPIs() map[string]lifecycle {
 	psp := lifecycle{deprecated: v(21), removed: v(25), replacement: "Pod Security admission"}
 	return map[string]lifecycle{
 		"apiextensions.k8s.io/v1beta1/CustomResourceDefinition": crd,
-		"apiregistration.k8s.io/v1beta1/APIService": {v(16), v(22),
-			"apiregistration.k8s.io/v1 APIService"},
+		"apiregistration.k8s.io/v1beta1/APIService": {
+			v(16), v(22),
+			"apiregistration.k8s.io/v1 APIService",
+		},
 		"policy/v1beta1/PodSecurityPolicy":     psp,
 		"extensions/v1beta1/PodSecurityPolicy": {v(11), v(16), "Pod Security admission"},
-		"autoscaling/v2beta1/HorizontalPodAutoscaler": {v(22), v(25),
-			"autoscaling/v2 HorizontalPodAutoscaler"},
-		"autoscaling/v2beta2/HorizontalPodAutoscaler": {v(23), v(26),
-			"autoscaling/v2 HorizontalPodAutoscaler"},
-		"flowcontrol.apiserver.k8s.io/v1alpha1/FlowSchema": {v(20), v(21),
-			"flowcontrol.apiserver.k8s.io/v1 FlowSchema"},
-		"flowcontrol.apiserver.k8s.io/v1alpha1/PriorityLevelConfiguration": {v(20), v(21),
-			"flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration"},
+		"autoscaling/v2beta1/HorizontalPodAutoscaler": {
+			v(22), v(25),
+			"autoscaling/v2 HorizontalPodAutoscaler",
+		},
+		"autoscaling/v2beta2/HorizontalPodAutoscaler": {
+			v(23), v(26),
+			"autoscaling/v2 HorizontalPodAutoscaler",
+		},
+		"flowcontrol.apiserver.k8s.io/v1alpha1/FlowSchema": {
+			v(20), v(21),
+			"flowcontrol.apiserver.k8s.io/v1 FlowSchema",
+		},
+		"flowcontrol.apiserver.k8s.io/v1alpha1/PriorityLevelConfiguration": {
+			v(20), v(21),
+			"flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration",
+		},
 	}
 }
 
@@ -121,17 +131,23 @@ func (c *apiCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, er
 	zero := minor{}
 	switch {
 	case l.removed != zero && !version.before(l.removed):
-		return []breach{{rule: RuleAPIRemoved, path: "apiVersion",
+		return []breach{{
+			rule: RuleAPIRemoved, path: "apiVersion",
 			message: fmt.Sprintf("Kubernetes no longer serves %s since %s, and the cluster has %s", api, l.removed,
-				version), hint: hint}}, nil
+				version), hint: hint,
+		}}, nil
 	case l.removed != zero && !version.next().before(l.removed):
-		return []breach{{rule: RuleAPIDeprecated, path: "apiVersion",
+		return []breach{{
+			rule: RuleAPIDeprecated, path: "apiVersion",
 			message: fmt.Sprintf("%s is not served by Kubernetes %s, the next version after the cluster's", api,
-				l.removed), hint: hint}}, nil
+				l.removed), hint: hint,
+		}}, nil
 	case l.deprecated != zero && !version.next().before(l.deprecated):
-		return []breach{{rule: RuleAPIDeprecated, path: "apiVersion",
+		return []breach{{
+			rule: RuleAPIDeprecated, path: "apiVersion",
 			message: fmt.Sprintf("%s is deprecated since Kubernetes %s%s", api, l.deprecated, until(l.removed)),
-			hint:    hint}}, nil
+			hint:    hint,
+		}}, nil
 	}
 	return nil, nil
 }

@@ -106,8 +106,10 @@ func (c *plainCheck) privileges(s *Subject, o manifest.Object, pod map[string]an
 	var out []breach
 	add := func(name, path, message string) {
 		if !allow.allows(s.App.Name, name) {
-			out = append(out, breach{rule: RulePrivileged, path: path, message: message,
-				hint: "remove it, or add an Exemption for " + o.Kind() + " " + o.Name()})
+			out = append(out, breach{
+				rule: RulePrivileged, path: path, message: message,
+				hint: "remove it, or add an Exemption for " + o.Kind() + " " + o.Name(),
+			})
 		}
 	}
 	for _, field := range []string{"hostNetwork", "hostPID", "hostIPC"} {

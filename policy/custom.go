@@ -124,8 +124,10 @@ func readDefinition(o *Object, n *notes) map[manifest.GroupKind]*definition {
 			o.Object.Name())
 		return nil
 	}
-	def := &definition{key: o.Key, clusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,
-		versions: map[string]*crdVersion{}}
+	def := &definition{
+		key: o.Key, clusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,
+		versions: map[string]*crdVersion{},
+	}
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
 		one := &crdVersion{served: v.Served}
@@ -209,14 +211,18 @@ func (c *customCheck) check(ctx context.Context, s *Subject, o *Object) (out []b
 		if value, ok := e.BadValue.(string); ok && masked(value) {
 			continue
 		}
-		out = append(out, breach{rule: RuleCustomResource, path: e.Field, message: detail(e),
-			hint: "the API server refuses the object"})
+		out = append(out, breach{
+			rule: RuleCustomResource, path: e.Field, message: detail(e),
+			hint: "the API server refuses the object",
+		})
 	}
 	pruned := normal(map[string]any(o.Object))
 	for _, path := range pruning.PruneWithOptions(pruned, v.structural, true,
 		structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
-		out = append(out, breach{rule: RuleCustomResource, severity: SeverityWarning, path: path,
-			message: "the definition does not have this field, and the API server drops it"})
+		out = append(out, breach{
+			rule: RuleCustomResource, severity: SeverityWarning, path: path,
+			message: "the definition does not have this field, and the API server drops it",
+		})
 	}
 	return out, nil
 }

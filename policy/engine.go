@@ -123,8 +123,10 @@ type run struct {
 
 func newRun(ctx context.Context, e *Engine, in Input) *run {
 	n := &notes{}
-	return &run{engine: e, input: in, notes: n, crds: newDefinitions(ctx, in.Surroundings, n),
-		memo: map[memoKey]*answer{}, own: map[string]*OwnUse{}}
+	return &run{
+		engine: e, input: in, notes: n, crds: newDefinitions(ctx, in.Surroundings, n),
+		memo: map[memoKey]*answer{}, own: map[string]*OwnUse{},
+	}
 }
 
 // every returns all checkers of the engine.

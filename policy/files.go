@@ -22,8 +22,10 @@ func policyFiles(repository fs.FS, dir string) ([]File, error) {
 			return unreadable(name, err)
 		}
 		if d.Type()&fs.ModeSymlink != 0 { // skipping it would silently drop a rule
-			links = append(links, Problem{File: name,
-				Message: "this is a symbolic link, which is not followed: put the file itself here"})
+			links = append(links, Problem{
+				File:    name,
+				Message: "this is a symbolic link, which is not followed: put the file itself here",
+			})
 			return nil
 		}
 		if !d.Type().IsRegular() || !slices.Contains([]string{".rego", ".yaml", ".yml"}, path.Ext(name)) {

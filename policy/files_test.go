@@ -42,16 +42,26 @@ func TestSchemasOfFiles(t *testing.T) {
 		schema, text string
 		valid        bool
 	}{
-		"policy": {"policy.json",
-			"apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: acme}\nspec: {rules: {image-tag: {severity: warning, environments: {prod: error}}, privileged: {allow: {cilium: ['*']}}, x: {allow: [a]}}, parameters: {max: 5}, schemas: {locations: [a]}}", true},
-		"unknown key": {"policy.json",
-			"apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: acme}\nspec: {rule: {}}", false},
-		"wrong severity": {"policy.json",
-			"apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: acme}\nspec: {rules: {a: {severity: fatal}}}", false},
-		"exemption": {"exemption.json",
-			"apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: a}\nspec: {rule: privileged, object: '*', reason: why, until: '2027-01-01'}", true},
-		"wrong list": {"exemption.json",
-			"apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: a}\nspec: {rule: privileged, object: '*', reason: why, apps: web}", false},
+		"policy": {
+			"policy.json",
+			"apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: acme}\nspec: {rules: {image-tag: {severity: warning, environments: {prod: error}}, privileged: {allow: {cilium: ['*']}}, x: {allow: [a]}}, parameters: {max: 5}, schemas: {locations: [a]}}", true,
+		},
+		"unknown key": {
+			"policy.json",
+			"apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: acme}\nspec: {rule: {}}", false,
+		},
+		"wrong severity": {
+			"policy.json",
+			"apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: acme}\nspec: {rules: {a: {severity: fatal}}}", false,
+		},
+		"exemption": {
+			"exemption.json",
+			"apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: a}\nspec: {rule: privileged, object: '*', reason: why, until: '2027-01-01'}", true,
+		},
+		"wrong list": {
+			"exemption.json",
+			"apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: a}\nspec: {rule: privileged, object: '*', reason: why, apps: web}", false,
+		},
 	} {
 		if err := validate(t, c.schema, c.text); (err == nil) != c.valid {
 			t.Errorf("%s: the error is %v", name, err)
@@ -61,20 +71,24 @@ func TestSchemasOfFiles(t *testing.T) {
 
 func reflector(t *testing.T) *invopop.Reflector {
 	t.Helper()
-	r := &invopop.Reflector{FieldNameTag: "yaml", RequiredFromJSONSchemaTags: true, Anonymous: true,
+	r := &invopop.Reflector{
+		FieldNameTag: "yaml", RequiredFromJSONSchemaTags: true, Anonymous: true,
 		Mapper: func(of reflect.Type) *invopop.Schema {
 			list := &invopop.Schema{Type: "array", Items: &invopop.Schema{Type: "string"}}
 			switch of {
 			case reflect.TypeFor[allowList]():
 				return &invopop.Schema{OneOf: []*invopop.Schema{list, {Type: "object", AdditionalProperties: list}}}
 			case reflect.TypeFor[Severity]():
-				return &invopop.Schema{Type: "string", Enum: []any{SeverityError, SeverityWarning, SeverityInfo,
-					SeverityOff}}
+				return &invopop.Schema{Type: "string", Enum: []any{
+					SeverityError, SeverityWarning, SeverityInfo,
+					SeverityOff,
+				}}
 			case reflect.TypeFor[map[string]any]():
 				return &invopop.Schema{Type: "object"}
 			}
 			return nil
-		}}
+		},
+	}
 	if err := r.AddGoComments("github.com/sluice-gitops/sluice/policy", "./"); err != nil {
 		t.Fatal(err)
 	}

@@ -198,8 +198,10 @@ func (l *loader) document(f File, index, line int, h header) {
 			l.errorf(f.Name, line, "exemption %s: %v", e.Metadata.Name, err)
 			return
 		}
-		l.engine.exemptions = append(l.engine.exemptions, exemption{exemptionSpec: e.Spec, name: e.Metadata.Name,
-			file: fmt.Sprintf("%s:%d", f.Name, line), until: until})
+		l.engine.exemptions = append(l.engine.exemptions, exemption{
+			exemptionSpec: e.Spec, name: e.Metadata.Name,
+			file: fmt.Sprintf("%s:%d", f.Name, line), until: until,
+		})
 	case h.APIVersion == APIVersion:
 		l.errorf(f.Name, line, "unknown kind %s (allowed are Policy and Exemption)", h.Kind)
 	default:

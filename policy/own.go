@@ -64,8 +64,10 @@ func OwnFiles(tree fs.FS, dir string) ([]File, error) {
 		err = fs.ErrNotExist
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, Problems{{File: dir,
-			Message: "the folder does not exist (add it, or remove spec.policy from the declaration of the workspace)"}}
+		return nil, Problems{{
+			File:    dir,
+			Message: "the folder does not exist (add it, or remove spec.policy from the declaration of the workspace)",
+		}}
 	}
 	if err != nil {
 		return nil, unreadable(dir, err)
@@ -79,8 +81,10 @@ func OwnFiles(tree fs.FS, dir string) ([]File, error) {
 		size += len(f.Data)
 	}
 	if len(files) > maxOwnFiles || size > maxOwnBytes {
-		return nil, Problems{{File: dir,
-			Message: fmt.Sprintf("the policy of a workspace may have at most %d files with %d bytes together, and it has %d with %d", maxOwnFiles, maxOwnBytes, len(files), size)}}
+		return nil, Problems{{
+			File:    dir,
+			Message: fmt.Sprintf("the policy of a workspace may have at most %d files with %d bytes together, and it has %d with %d", maxOwnFiles, maxOwnBytes, len(files), size),
+		}}
 	}
 	return files, nil
 }
@@ -90,8 +94,10 @@ func OwnFiles(tree fs.FS, dir string) ([]File, error) {
 // Problems.
 func LoadOwn(ctx context.Context, dir string, files []File, o Options) (*Engine, error) {
 	o.Schemas, o.Workspaces, o.Own = nil, nil, nil
-	l := &loader{engine: &Engine{options: o, dir: dir, own: true, rules: map[string]ruleSpec{},
-		known: map[string]Rule{}}}
+	l := &loader{engine: &Engine{
+		options: o, dir: dir, own: true, rules: map[string]ruleSpec{},
+		known: map[string]Rule{},
+	}}
 	for _, r := range BuiltIn() {
 		if r.ID == RulePolicyError || r.ID == RuleExemptionExpired {
 			l.engine.known[r.ID] = r

@@ -23,7 +23,8 @@ type answers struct {
 }
 
 func (a *answers) Judge(_ context.Context, workspace string, subjects []policy.Subject,
-	_ *policy.OwnUse) (*policy.OwnResult, error) {
+	_ *policy.OwnUse,
+) (*policy.OwnResult, error) {
 	for _, s := range subjects {
 		a.asked[workspace] = append(a.asked[workspace], s.App.Name)
 	}
@@ -35,8 +36,10 @@ func ownInput(apps ...string) []policy.Subject {
 	for _, app := range apps {
 		list = append(list, policy.Subject{
 			Cluster: &policy.Cluster{Name: "eu-1", Environment: "prod"}, App: &policy.App{Name: app, Namespace: "x"},
-			Objects: []policy.Object{{Key: app, Object: manifest.Object{"apiVersion": "v1", "kind": "ConfigMap",
-				"metadata": map[string]any{"name": "c", "namespace": "x"}}}},
+			Objects: []policy.Object{{Key: app, Object: manifest.Object{
+				"apiVersion": "v1", "kind": "ConfigMap",
+				"metadata": map[string]any{"name": "c", "namespace": "x"},
+			}}},
 		})
 	}
 	return list
@@ -48,8 +51,10 @@ func checkedOwn(t *testing.T, own *answers, exemptions string) []policy.Finding 
 	own.asked = map[string][]string{}
 	bounds := map[string]*confine.Bounds{}
 	for _, name := range []string{"team-a", "team-b", "workspace-c"} {
-		bounds[name] = &confine.Bounds{Name: name, Namespaces: []string{"x"},
-			Reaches: func(string, map[string]string) bool { return true }}
+		bounds[name] = &confine.Bounds{
+			Name: name, Namespaces: []string{"x"},
+			Reaches: func(string, map[string]string) bool { return true },
+		}
 	}
 	e, err := policy.Load(t.Context(), fstest.MapFS{"policy/e.yaml": {Data: []byte(exemptions)}},
 		policy.Options{Now: time.Unix(1_800_000_000, 0), Workspaces: bounds, Own: own})
@@ -120,8 +125,10 @@ func TestOwnPolicyCannotAccuseOthers(t *testing.T) {
 func TestNamesOfOwnRules(t *testing.T) {
 	t.Parallel()
 	id := ownInput("x")[0].Objects[0].Object.Identity()
-	f := policy.Finding{Rule: "../workspace-kind", Severity: policy.SeverityWarning, Message: "no",
-		App: "workspace-c/web", Cluster: "eu-1", Object: id}
+	f := policy.Finding{
+		Rule: "../workspace-kind", Severity: policy.SeverityWarning, Message: "no",
+		App: "workspace-c/web", Cluster: "eu-1", Object: id,
+	}
 	own := &answers{results: map[string]*policy.OwnResult{"workspace-c": {Findings: []policy.Finding{f}}}}
 	const exemption = "apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: e}\nspec: {rule: \"%\", object: \"*\", reason: x}\n"
 	for rule, exempt := range map[string]bool{"workspace-kind": false, "workspace-c/*": true, "main.deny": false} {
@@ -133,9 +140,13 @@ func TestNamesOfOwnRules(t *testing.T) {
 	}
 	broken := errors.New("no worker process")
 	e, err := policy.Load(t.Context(), fstest.MapFS{},
-		policy.Options{Workspaces: map[string]*confine.Bounds{"team-a": {Name: "team-a",
-			Reaches: func(string, map[string]string) bool { return true }}},
-			Own: &answers{err: broken, asked: map[string][]string{}}})
+		policy.Options{
+			Workspaces: map[string]*confine.Bounds{"team-a": {
+				Name:    "team-a",
+				Reaches: func(string, map[string]string) bool { return true },
+			}},
+			Own: &answers{err: broken, asked: map[string][]string{}},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +171,10 @@ func (r *remarks) Judge(context.Context, string, []policy.Subject, *policy.OwnUs
 // A workspace has no more notes because its targets are judged in several batches.
 func TestOwnNotesOfBatches(t *testing.T) {
 	t.Parallel()
-	bounds := map[string]*confine.Bounds{"team-a": {Name: "team-a", Namespaces: []string{"x"},
-		Reaches: func(string, map[string]string) bool { return true }}}
+	bounds := map[string]*confine.Bounds{"team-a": {
+		Name: "team-a", Namespaces: []string{"x"},
+		Reaches: func(string, map[string]string) bool { return true },
+	}}
 	e, err := policy.Load(t.Context(), fstest.MapFS{}, policy.Options{Now: day(), Workspaces: bounds, Own: &remarks{}})
 	if err != nil {
 		t.Fatal(err)

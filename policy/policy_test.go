@@ -29,8 +29,10 @@ func day() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
 func load(t *testing.T, files map[string]string) *policy.Engine {
 	t.Helper()
-	e, err := policy.Load(t.Context(), tree(files), policy.Options{Now: day(), Environments: []string{"dev", "prod"},
-		Parallel: 2})
+	e, err := policy.Load(t.Context(), tree(files), policy.Options{
+		Now: day(), Environments: []string{"dev", "prod"},
+		Parallel: 2,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +50,10 @@ func tree(files map[string]string) fstest.MapFS {
 func subject(t *testing.T, environment string, texts ...string) policy.Subject {
 	t.Helper()
 	s := policy.Subject{
-		Cluster: &policy.Cluster{Name: environment + "-1", Environment: environment, KubeVersion: "1.33.2",
-			Labels: map[string]string{"region": "eu"}},
+		Cluster: &policy.Cluster{
+			Name: environment + "-1", Environment: environment, KubeVersion: "1.33.2",
+			Labels: map[string]string{"region": "eu"},
+		},
 		App: &policy.App{Name: "web", Namespace: "shop"},
 	}
 	for _, text := range texts {
@@ -152,10 +156,14 @@ func TestBuiltInRules(t *testing.T) {
 		want         []string
 	}{
 		{"nothing wrong", deployment, nil},
-		{"no tag", strings.Replace(deployment, "web:1.2.3", "web", 1),
-			[]string{"warning image-tag Deployment spec.template.spec.containers[name=web].image"}},
-		{"latest", strings.Replace(deployment, "1.2.3", "latest", 1),
-			[]string{"warning image-tag Deployment spec.template.spec.containers[name=web].image"}},
+		{
+			"no tag", strings.Replace(deployment, "web:1.2.3", "web", 1),
+			[]string{"warning image-tag Deployment spec.template.spec.containers[name=web].image"},
+		},
+		{
+			"latest", strings.Replace(deployment, "1.2.3", "latest", 1),
+			[]string{"warning image-tag Deployment spec.template.spec.containers[name=web].image"},
+		},
 		{"digest", strings.Replace(deployment, "web:1.2.3",
 			"web@sha256:0123456789012345678901234567890123456789012345678901234567890123", 1), nil},
 		{"init container of a CronJob", `apiVersion: batch/v1
@@ -174,23 +182,36 @@ spec:
 			"warning privileged Pod spec.hostNetwork",
 			"warning privileged Pod spec.volumes[name=run].hostPath",
 		}},
-		{"secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}",
-			[]string{"error plaintext-secret Secret data"}},
+		{
+			"secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}",
+			[]string{"error plaintext-secret Secret data"},
+		},
 		{"masked secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {password: ‹masked 3f9a1c04 24 bytes›}", []string{"error plaintext-secret Secret stringData"}},
-		{"empty secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: ''}",
-			nil},
+		{
+			"empty secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: ''}",
+			nil,
+		},
 		{"secret by SOPS", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: 'ENC[AES256_GCM,data:x,type:str]'}\nsops: {mac: 'ENC[AES256_GCM,data:y,type:str]'}", nil},
-		{"secret that only says SOPS",
-			"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}\nsops: {mac: x}", []string{"error plaintext-secret Secret data"}},
+		{
+			"secret that only says SOPS",
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}\nsops: {mac: x}",
+			[]string{"error plaintext-secret Secret data"},
+		},
 		{"sealed secret", "apiVersion: bitnami.com/v1alpha1\nkind: SealedSecret\nmetadata: {name: s, namespace: shop}\nspec: {encryptedData: {a: b}}", nil},
-		{"another namespace", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: kube-system}",
-			[]string{"warning namespace-outside-app ConfigMap metadata.namespace"}},
+		{
+			"another namespace", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: kube-system}",
+			[]string{"warning namespace-outside-app ConfigMap metadata.namespace"},
+		},
 		{"cluster-scoped without a list", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}", nil},
-		{"removed API", "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: p, namespace: shop}",
-			[]string{"error api-removed PodDisruptionBudget apiVersion"}},
-		{"removed API that the library has no more",
+		{
+			"removed API", "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: p, namespace: shop}",
+			[]string{"error api-removed PodDisruptionBudget apiVersion"},
+		},
+		{
+			"removed API that the library has no more",
 			"apiVersion: policy/v1beta1\nkind: PodSecurityPolicy\nmetadata: {name: p}",
-			[]string{"error api-removed PodSecurityPolicy apiVersion"}},
+			[]string{"error api-removed PodSecurityPolicy apiVersion"},
+		},
 		{"current API", "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: p, namespace: shop}", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { want(t, check(t, load(t, nil), subject(t, "prod", c.object)), c.want...) })
@@ -388,8 +409,10 @@ test_wrong if { count(main.deny) == 5 with input as {"kind": "Deployment", "meta
 	for _, r := range results {
 		got = append(got, fmt.Sprintf("%s %s:%d %t", r.Name, r.File, r.Line, r.Pass))
 	}
-	if w := []string{"main_test.test_no_team policy/team_test.rego:4 true",
-		"main_test.test_wrong policy/team_test.rego:5 false"}; !slices.Equal(got, w) {
+	if w := []string{
+		"main_test.test_no_team policy/team_test.rego:4 true",
+		"main_test.test_wrong policy/team_test.rego:5 false",
+	}; !slices.Equal(got, w) {
 		t.Errorf("the result is %q, want %q", got, w)
 	}
 	if results, err = policy.Test(t.Context(), tree(files), "no_team", policy.Options{Now: day()}); err != nil ||
@@ -490,8 +513,10 @@ func TestCustomResources(t *testing.T) {
 		"error custom-resource-schema Widget apiVersion")
 
 	s := subject(t, "prod", widget("{size: big}"))
-	r, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(s),
-		Surroundings: around{definitions: []policy.Object{{Key: "d", Object: object(t, definition)}}}})
+	r, err := e.Check(t.Context(), policy.Input{
+		Subjects:     policy.Listed(s),
+		Surroundings: around{definitions: []policy.Object{{Key: "d", Object: object(t, definition)}}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -538,8 +563,10 @@ func TestTwoOwners(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	f := func(rule, cluster, message string) policy.Finding {
-		return policy.Finding{Rule: rule, Cluster: cluster, Message: message, Path: "spec",
-			Severity: policy.SeverityError}
+		return policy.Finding{
+			Rule: rule, Cluster: cluster, Message: message, Path: "spec",
+			Severity: policy.SeverityError,
+		}
 	}
 	exempt := f("c", "a", "c")
 	exempt.Exemption = &policy.Exempt{Reason: "why"}

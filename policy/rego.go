@@ -47,8 +47,10 @@ var ruleName = regexp.MustCompile(`^(deny|violation|warn)(_[a-zA-Z0-9]+)*$`)
 
 // loadRego parses and compiles modules. It returns all mistakes as Problems.
 func loadRego(ctx context.Context, files []File, parameters map[string]any, o Options) (*regoRules, error) {
-	r := &regoRules{modules: map[string]*ast.Module{}, now: o.Now,
-		data: map[string]any{"sluice": map[string]any{"parameters": jsonValue(parameters)}}}
+	r := &regoRules{
+		modules: map[string]*ast.Module{}, now: o.Now,
+		data: map[string]any{"sluice": map[string]any{"parameters": jsonValue(parameters)}},
+	}
 	if len(files) == 0 {
 		return r, nil
 	}

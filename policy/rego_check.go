@@ -138,8 +138,10 @@ func regoBreaches(id string, v any) []breach {
 			return []breach{b}
 		}
 		if len(x) > 0 {
-			return []breach{{rule: id,
-				message: fmt.Sprintf("the rule %s is violated (it returns an object without msg)", id)}}
+			return []breach{{
+				rule:    id,
+				message: fmt.Sprintf("the rule %s is violated (it returns an object without msg)", id),
+			}}
 		}
 	}
 	return nil

@@ -64,8 +64,10 @@ func (e *Engine) test(ctx context.Context, run string) ([]TestResult, error) {
 	}
 	var out []TestResult
 	for r := range results {
-		one := TestResult{Name: strings.TrimPrefix(r.Package, "data.") + "." + r.Name, Pass: r.Pass() && !r.Fail,
-			Skip: r.Skip, Output: string(r.Output), Duration: r.Duration}
+		one := TestResult{
+			Name: strings.TrimPrefix(r.Package, "data.") + "." + r.Name, Pass: r.Pass() && !r.Fail,
+			Skip: r.Skip, Output: string(r.Output), Duration: r.Duration,
+		}
 		if r.Location != nil {
 			one.File, one.Line = r.Location.File, r.Location.Row
 		}

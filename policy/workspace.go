@@ -57,8 +57,10 @@ func (c *confineCheck) scope(s *Subject, o *Object) string {
 
 func (c *confineCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, error) {
 	var out []breach
-	for _, b := range c.engine.options.Workspaces[workspaceOf(s.App.Name)].Check(confine.Object{Object: o.Object,
-		Scope: c.scopeOf(s, o), Namespace: s.App.Namespace}) {
+	for _, b := range c.engine.options.Workspaces[workspaceOf(s.App.Name)].Check(confine.Object{
+		Object: o.Object,
+		Scope:  c.scopeOf(s, o), Namespace: s.App.Namespace,
+	}) {
 		out = append(out, breach{rule: b.Rule, message: b.Message, hint: b.Hint, path: b.Path})
 	}
 	return out, nil
@@ -169,7 +171,8 @@ type claim struct {
 // it, and the others violate the rule. If several or none had it, an app of the fleet keeps it, and every app of a
 // workspace violates the rule.
 func (r *run) shared(ctx context.Context, cluster string, subjects []*Subject, apps []string,
-	id manifest.Identity) error {
+	id manifest.Identity,
+) error {
 	one := workspaceOf(apps[0])
 	if !slices.ContainsFunc(apps, func(app string) bool { return workspaceOf(app) != one }) {
 		return nil

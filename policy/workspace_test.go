@@ -14,8 +14,10 @@ import (
 // gets worse.
 func TestBreachesOfWorkspacesAreAlwaysIntroduced(t *testing.T) {
 	finding := func(rule, message string) policy.Finding {
-		return policy.Finding{Rule: rule, Severity: policy.SeverityError, Message: message,
-			Path: "spec.volumes[0].hostPath", App: "team-a/shop", Cluster: "prod-1"}
+		return policy.Finding{
+			Rule: rule, Severity: policy.SeverityError, Message: message,
+			Path: "spec.volumes[0].hostPath", App: "team-a/shop", Cluster: "prod-1",
+		}
 	}
 	before := []policy.Finding{finding(confine.RuleHost, "/var/log/a"), finding("image-tag", "a")}
 	after := []policy.Finding{finding(confine.RuleHost, "/etc"), finding("image-tag", "b")}
@@ -52,20 +54,26 @@ func TestRulesThatFailOnChangedObjectsAreIntroduced(t *testing.T) {
 
 func TestWorkspacesAreConfined(t *testing.T) {
 	bounds := func(change func(*confine.Bounds)) map[string]*confine.Bounds {
-		b := &confine.Bounds{Name: "team-a", File: "workspaces/team-a.yaml", Namespaces: []string{"team-a"},
-			Reaches: func(cluster string, _ map[string]string) bool { return cluster == "prod-1" }}
+		b := &confine.Bounds{
+			Name: "team-a", File: "workspaces/team-a.yaml", Namespaces: []string{"team-a"},
+			Reaches: func(cluster string, _ map[string]string) bool { return cluster == "prod-1" },
+		}
 		if change != nil {
 			change(b)
 		}
 		return map[string]*confine.Bounds{"team-a": b}
 	}
 	object := func(kind, namespace string) manifest.Object {
-		return manifest.Object{"apiVersion": "v1", "kind": kind,
-			"metadata": map[string]any{"name": "x", "namespace": namespace}}
+		return manifest.Object{
+			"apiVersion": "v1", "kind": kind,
+			"metadata": map[string]any{"name": "x", "namespace": namespace},
+		}
 	}
 	subject := func(app, cluster string, objects ...manifest.Object) policy.Subject {
-		s := policy.Subject{Cluster: &policy.Cluster{Name: cluster, Environment: "prod"},
-			App: &policy.App{Name: app, Namespace: "team-a"}}
+		s := policy.Subject{
+			Cluster: &policy.Cluster{Name: cluster, Environment: "prod"},
+			App:     &policy.App{Name: app, Namespace: "team-a"},
+		}
 		for _, o := range objects {
 			s.Objects = append(s.Objects, policy.Object{Key: o.Kind() + o.Namespace() + o.Name(), Object: o})
 		}
@@ -90,17 +98,24 @@ func TestWorkspacesAreConfined(t *testing.T) {
 			account("team-b"))}, nil, "workspace-namespace team-a/shop"},
 		"an app in another namespace": {bounds(nil), []policy.Subject{in("kube-system",
 			subject("team-a/shop", "prod-1", account("team-a")))}, nil, "workspace-namespace team-a/shop"},
-		"objects without a namespace": {bounds(func(b *confine.Bounds) { b.AsRendered = true }),
-			[]policy.Subject{subject("team-a/shop", "prod-1", account(""))}, nil, "workspace-namespace team-a/shop"},
+		"objects without a namespace": {
+			bounds(func(b *confine.Bounds) { b.AsRendered = true }),
+			[]policy.Subject{subject("team-a/shop", "prod-1", account(""))},
+			nil, "workspace-namespace team-a/shop",
+		},
 		"another cluster": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-2",
 			account("team-a"))}, nil, "workspace-cluster team-a/shop"},
 		"not on the trunk": {nil, []policy.Subject{subject("team-b/shop", "prod-1",
 			account("team-a"))}, nil, "workspace-cluster team-b/shop"},
 		"two workspaces": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1",
 			account("team-a")), subject("web", "prod-1", account("team-a"))}, nil, "workspace-owner team-a/shop"},
-		"two workspaces, turned": {bounds(nil), []policy.Subject{subject("web", "prod-1",
-			account("team-a")), subject("team-a/shop", "prod-1", account("team-a"))}, nil,
-			"workspace-owner team-a/shop"},
+		"two workspaces, turned": {
+			bounds(nil),
+			[]policy.Subject{subject("web", "prod-1",
+				account("team-a")), subject("team-a/shop", "prod-1", account("team-a"))},
+			nil,
+			"workspace-owner team-a/shop",
+		},
 		"one workspace": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1",
 			account("team-a")), subject("team-a/web", "prod-1", account("team-a"))}, nil, ""},
 		"an app that is not part of the change": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1",
@@ -109,35 +124,74 @@ func TestWorkspacesAreConfined(t *testing.T) {
 			object("ConfigMap", "team-a"))}, around{owner: "web", had: []string{"web"}}, "workspace-owner team-a/shop"},
 		"the workspace had it": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1",
 			object("ConfigMap", "team-a"))}, around{owner: "team-b/web", had: []string{"team-a/shop"}}, ""},
-		"another workspace had it": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1",
-			object("ConfigMap", "team-a"))}, around{owner: "team-b/web", had: []string{"team-b/web"}},
-			"workspace-owner team-a/shop"},
-		"both workspaces had it": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1",
-			object("ConfigMap", "team-a"))}, around{owner: "team-b/web", had: []string{"team-b/web", "team-a/shop"}},
-			"workspace-owner team-a/shop"},
-		"the fleet takes what a workspace has": {bounds(nil), []policy.Subject{subject("web", "prod-1",
-			object("ConfigMap", "team-a"))}, around{owner: "team-a/shop", had: []string{"team-a/shop"}},
-			"workspace-owner web"},
+		"another workspace had it": {
+			bounds(nil),
+			[]policy.Subject{subject("team-a/shop", "prod-1",
+				object("ConfigMap", "team-a"))},
+			around{owner: "team-b/web", had: []string{"team-b/web"}},
+			"workspace-owner team-a/shop",
+		},
+		"both workspaces had it": {
+			bounds(nil),
+			[]policy.Subject{subject("team-a/shop", "prod-1",
+				object("ConfigMap", "team-a"))},
+			around{owner: "team-b/web", had: []string{"team-b/web", "team-a/shop"}},
+			"workspace-owner team-a/shop",
+		},
+		"the fleet takes what a workspace has": {
+			bounds(nil),
+			[]policy.Subject{subject("web", "prod-1",
+				object("ConfigMap", "team-a"))},
+			around{owner: "team-a/shop", had: []string{"team-a/shop"}},
+			"workspace-owner web",
+		},
 		"the fleet is first": {bounds(nil), []policy.Subject{subject("web", "prod-1",
 			object("ConfigMap", "team-a"))}, around{owner: "team-a/shop"}, ""},
-		"a workspace's second app hides none": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1",
-			object("ConfigMap", "team-a"))}, around{owner: "team-a/app web", had: []string{"web"}},
-			"workspace-owner team-a/shop"},
-		"two of the change hide none": {bounds(nil), []policy.Subject{subject("web", "prod-1",
-			account("team-a")), subject("team-a/app", "prod-1", account("team-a")),
-			subject("team-a/shop", "prod-1", account("team-a"))}, nil,
-			"workspace-owner team-a/app, workspace-owner team-a/shop"},
-		"the first of several others": {bounds(nil), []policy.Subject{subject("web", "prod-1",
-			object("ConfigMap", "team-a"))}, around{owner: "team-a/shop team-b/shop", had: []string{"team-b/shop"}},
-			"workspace-owner web"},
-		"the quota of objects": {bounds(func(b *confine.Bounds) { b.Objects = 11 }),
-			[]policy.Subject{subject("team-a/shop", "prod-1", account("team-a")),
-				subject("team-a/web", "prod-1", object("Service", "team-a"))}, around{}, "workspace-quota team-a/shop"},
-		"the quota of apps": {bounds(func(b *confine.Bounds) { b.Targets = 2 }),
-			[]policy.Subject{subject("team-a/shop", "prod-1", account("team-a"))}, around{},
-			"workspace-quota team-a/shop"},
-		"within quotas": {bounds(func(b *confine.Bounds) { b.Objects, b.Targets = 12, 3 }),
-			[]policy.Subject{subject("team-a/shop", "prod-1", account("team-a"))}, around{}, ""},
+		"a workspace's second app hides none": {
+			bounds(nil),
+			[]policy.Subject{subject("team-a/shop", "prod-1",
+				object("ConfigMap", "team-a"))},
+			around{owner: "team-a/app web", had: []string{"web"}},
+			"workspace-owner team-a/shop",
+		},
+		"two of the change hide none": {
+			bounds(nil),
+			[]policy.Subject{
+				subject("web", "prod-1",
+					account("team-a")), subject("team-a/app", "prod-1", account("team-a")),
+				subject("team-a/shop", "prod-1", account("team-a")),
+			},
+			nil,
+			"workspace-owner team-a/app, workspace-owner team-a/shop",
+		},
+		"the first of several others": {
+			bounds(nil),
+			[]policy.Subject{subject("web", "prod-1",
+				object("ConfigMap", "team-a"))},
+			around{owner: "team-a/shop team-b/shop", had: []string{"team-b/shop"}},
+			"workspace-owner web",
+		},
+		"the quota of objects": {
+			bounds(func(b *confine.Bounds) { b.Objects = 11 }),
+			[]policy.Subject{
+				subject("team-a/shop", "prod-1", account("team-a")),
+				subject("team-a/web", "prod-1", object("Service", "team-a")),
+			},
+			around{},
+			"workspace-quota team-a/shop",
+		},
+		"the quota of apps": {
+			bounds(func(b *confine.Bounds) { b.Targets = 2 }),
+			[]policy.Subject{subject("team-a/shop", "prod-1", account("team-a"))},
+			around{},
+			"workspace-quota team-a/shop",
+		},
+		"within quotas": {
+			bounds(func(b *confine.Bounds) { b.Objects, b.Targets = 12, 3 }),
+			[]policy.Subject{subject("team-a/shop", "prod-1", account("team-a"))},
+			around{},
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// A policy cannot make the rules weaker, and the rules of the fleet do not come from the subjects.
@@ -146,13 +200,17 @@ func TestWorkspacesAreConfined(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check, err := engine.Check(t.Context(), policy.Input{Subjects: policy.Listed(c.subjects...),
-				Surroundings: c.around})
+			check, err := engine.Check(t.Context(), policy.Input{
+				Subjects:     policy.Listed(c.subjects...),
+				Surroundings: c.around,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			alone, err := engine.Confine(t.Context(), policy.Input{Subjects: policy.Listed(c.subjects...),
-				Surroundings: c.around})
+			alone, err := engine.Confine(t.Context(), policy.Input{
+				Subjects:     policy.Listed(c.subjects...),
+				Surroundings: c.around,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -48,13 +48,19 @@ func TestApprovalOfAnExpeditedRollout(t *testing.T) {
 	}{
 		"of the requester": {"mia", nil, "mia asked for it"},
 		"of an author":     {"a@example.com", nil, "is an author"},
-		"written before the request": {"noor", func(before time.Time) time.Time { return before },
-			"after this was said"},
+		"written before the request": {
+			"noor", func(before time.Time) time.Time { return before },
+			"after this was said",
+		},
 		"of a second person": {"noor", nil, ""},
-		"written by them in time": {"noor",
-			func(before time.Time) time.Time { return before.Add(2 * time.Minute) }, ""},
-		"written by them a day before": {"noor",
-			func(before time.Time) time.Time { return before.Add(-24 * time.Hour) }, "after this was said"},
+		"written by them in time": {
+			"noor",
+			func(before time.Time) time.Time { return before.Add(2 * time.Minute) }, "",
+		},
+		"written by them a day before": {
+			"noor",
+			func(before time.Time) time.Time { return before.Add(-24 * time.Hour) }, "after this was said",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,7 +32,8 @@ func (a *authors) add(ctx context.Context, environment string, request *rollout.
 // expedition returns the pending request to expedite the current rollout (--now) that a second person must approve, or
 // nil. It also sets the authors of the rollout's changes in s, because their approvals do not count.
 func (a *authors) expedition(ctx context.Context, e fleet.Environment, s *rollout.Situation) (*rollout.Expedition,
-	error) {
+	error,
+) {
 	x, err := rollout.Expedited(*s)
 	if err != nil || x == nil || s.Running.Authors != nil {
 		return x, err

@@ -21,7 +21,8 @@ type step struct{ from, to string }
 // elsewhere names the authors of the changes in other repositories that a requested promotion of one workspace brings.
 // unknown says why there may be others.
 func (a *authors) elsewhere(ctx context.Context, environment string, q *rollout.Request,
-	to rollout.Source) (names []string, unknown string, err error) {
+	to rollout.Source,
+) (names []string, unknown string, err error) {
 	if q == nil || len(q.Apps) == 0 {
 		return nil, "only a promotion of a workspace alone is examined", nil
 	}
@@ -77,7 +78,8 @@ func (a *authors) steps(environment string, apps []string, to rollout.Source) []
 // movedPins lists the repositories with other content for the apps of a workspace. It does not know who wrote content
 // that the workspace takes for the first time, so that is unknown.
 func (a *authors) movedPins(ctx context.Context, workspace, environment string, s step) (moved []MovedPin,
-	unknown string, err error) {
+	unknown string, err error,
+) {
 	before, unknown, err := a.view(ctx, s.from)
 	if err != nil || unknown != "" {
 		return nil, unknown, err

@@ -28,8 +28,10 @@ func (s *stage) pin(message string, commits map[string]string) {
 	s.T.Helper()
 	lock := &fetch.Lock{}
 	for name, commit := range commits {
-		lock.SetPin(name, fetch.Pin{URL: otherURL + name, Wanted: "refs/heads/main", Resolved: "refs/heads/main",
-			Commit: commit})
+		lock.SetPin(name, fetch.Pin{
+			URL: otherURL + name, Wanted: "refs/heads/main", Resolved: "refs/heads/main",
+			Commit: commit,
+		})
 	}
 	data, err := lock.Bytes()
 	if err != nil {
@@ -60,8 +62,10 @@ func (s *stage) elsewhere() (tenant, layer func(text string) string) {
 		"Workspace\nmetadata: {name: team-a}\nspec: {repository: team-a, approvers: {users: [zoe]}, clusters: {}, namespaces: [team-a]}\n")
 	s.Write("sluice.yaml", strings.Replace(s.Read("sluice.yaml"), " region,",
 		" {name: region, repository: components, values: [values.yaml]},", 1))
-	s.pin("another repository", map[string]string{"team-a": tenant("one"), "team-b": layer("one"),
-		"components": layer("one")})
+	s.pin("another repository", map[string]string{
+		"team-a": tenant("one"), "team-b": layer("one"),
+		"components": layer("one"),
+	})
 	s.hydrateThe("dev", "prod")
 	return tenant, layer
 }
@@ -77,10 +81,14 @@ func TestApproversOfAWorkspaceElsewhere(t *testing.T) {
 	}{
 		"written by others": {authors: []string{"yan"}},
 		"her own change":    {authors: []string{"yan", "Zoe"}, refused: "zoe is an author of what it brings"},
-		"unknown authors": {err: errors.New("commit 1a2b came without a merge request"),
-			refused: "the approval of zoe does not count: the authors of changes in repository team-a are unknown: commit 1a2b came without a merge request; an approver of prod must approve"},
-		"some of the author": {authors: []string{"yan"}, err: errors.New("the forge is not available"),
-			refused: "the forge is not available"},
+		"unknown authors": {
+			err:     errors.New("commit 1a2b came without a merge request"),
+			refused: "the approval of zoe does not count: the authors of changes in repository team-a are unknown: commit 1a2b came without a merge request; an approver of prod must approve",
+		},
+		"some of the author": {
+			authors: []string{"yan"}, err: errors.New("the forge is not available"),
+			refused: "the forge is not available",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,8 +96,10 @@ func TestApproversOfAWorkspaceElsewhere(t *testing.T) {
 			tenant, layer := s.elsewhere()
 			old := s.Git("show", "main:sluice.lock")
 			s.out.elsewhere, s.out.notElsewhere = c.authors, c.err
-			s.pin("team-a moves", map[string]string{"team-a": tenant("two"), "team-b": layer("two"),
-				"components": layer("one")})
+			s.pin("team-a moves", map[string]string{
+				"team-a": tenant("two"), "team-b": layer("two"),
+				"components": layer("one"),
+			})
 			s.hydrateThe("dev")
 			s.look(nil, ordered(rollout.EventPromote, "p", ofWorkspaces("team-a")))
 			if len(s.out.pins) == 0 || s.out.pins[0].Name != "team-a" || s.out.pins[0].URL != otherURL+"team-a" ||
@@ -124,8 +134,10 @@ func TestApprovalOfUnknownAuthors(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, approvers: {users: [mia], count: 2}")
 	tenant, layer := s.elsewhere()
-	s.pin("team-a moves", map[string]string{"team-a": tenant("two"), "team-b": layer("one"),
-		"components": layer("one")})
+	s.pin("team-a moves", map[string]string{
+		"team-a": tenant("two"), "team-b": layer("one"),
+		"components": layer("one"),
+	})
 	s.hydrateThe("dev")
 	s.look(nil, ordered(rollout.EventPromote, "p", ofWorkspaces("team-a")))
 	if _, refused := s.look(nil, says(rollout.EventApprove, "a", "zoe", nil)); len(refused) > 0 {

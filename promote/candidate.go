@@ -14,10 +14,13 @@ import (
 
 // candidate judges a rendered source for an environment. request is what somebody asked for; nil if nobody did.
 func (p *proposals) candidate(ctx context.Context, environment string, source rollout.Source, request *rollout.Request,
-	one rendered) (*rollout.Candidate, error) {
+	one rendered,
+) (*rollout.Candidate, error) {
 	st := p.states[environment]
-	out := &rollout.Candidate{Source: source, Tree: hashText(one.tree), Base: hashText(st.Tip.Hash),
-		Policy: rollout.Green, Same: one.same}
+	out := &rollout.Candidate{
+		Source: source, Tree: hashText(one.tree), Base: hashText(st.Tip.Hash),
+		Policy: rollout.Green, Same: one.same,
+	}
 	if one.failure != "" {
 		out.Tree, out.Policy, out.Reason = "", rollout.Red, one.failure
 		return out, nil
@@ -61,8 +64,10 @@ func (p *proposals) policy(ctx context.Context, environment string, source rollo
 		if !known {
 			return rollout.Unknown, fmt.Sprintf("%.10s is not on the known part of the trunk", part.commit)
 		}
-		one := Part{Environment: environment, Base: st.Tip.Hash, Source: commit, Apps: part.apps, Without: part.without,
-			Rendered: p.composed.known(environment, source).part(part.commit)}
+		one := Part{
+			Environment: environment, Base: st.Tip.Hash, Source: commit, Apps: part.apps, Without: part.without,
+			Rendered: p.composed.known(environment, source).part(part.commit),
+		}
 		switch s, why := p.request.Adapters.Policy.Judge(ctx, one); {
 		case s == rollout.Red:
 			return s, why

@@ -46,7 +46,8 @@ func (p *proposals) key(environment string, source rollout.Source) string {
 // rendering renders a source for an environment on top of what its branch holds. With recall, it takes what an earlier
 // pass found.
 func (p *proposals) rendering(ctx context.Context, environment string, source rollout.Source, recall bool) (rendered,
-	error) {
+	error,
+) {
 	key := p.key(environment, source)
 	if recall && key != "" {
 		if out, ok := p.request.Candidates.Get(key); ok {
@@ -76,7 +77,8 @@ func (p *proposals) rendering(ctx context.Context, environment string, source ro
 // confirmed renders the candidate in this pass, where it came from an earlier one, and decides with it again: something
 // is to be stored or done.
 func (p *proposals) confirmed(ctx context.Context, e fleet.Environment, s *rollout.Situation, d rollout.Decision,
-	changed bool) (rollout.Decision, error) {
+	changed bool,
+) (rollout.Decision, error) {
 	if !p.recalled {
 		return d, nil
 	}

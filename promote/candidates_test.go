@@ -84,8 +84,10 @@ func (w *watched) waits(what string, renders bool, change func(*promote.Request)
 
 func newWatched(t *testing.T, settings string) *watched {
 	t.Helper()
-	return &watched{newStage(t, settings), &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())},
-		promote.NewCandidates()}
+	return &watched{
+		newStage(t, settings), &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())},
+		promote.NewCandidates(),
+	}
 }
 
 // A promotion that waits for a person is rendered once, until the trunk or its branch moves. Every pass looks again at

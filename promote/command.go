@@ -99,7 +99,8 @@ func (l *commands) refusal(ctx context.Context, e fleet.Environment, c *Command,
 // commanded returns the record after a command. A command takes effect once: applying it again changes nothing, also
 // after later commands.
 func (l *commands) commanded(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) (rollout.Record,
-	error) {
+	error,
+) {
 	if c.ID != "" && slices.Contains(s.Record.Handled, c.ID) {
 		return s.Record, nil
 	}
@@ -112,7 +113,8 @@ func (l *commands) commanded(ctx context.Context, e fleet.Environment, c Command
 
 // event completes a command: it binds it to commits, trees and clusters.
 func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) (rollout.Event,
-	error) {
+	error,
+) {
 	event := c.Event
 	event.By = cmp.Or(event.By, c.Person.User)
 	event.Teams = c.Person.Teams
@@ -160,7 +162,8 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 
 // rollback binds a rollback to the state that it restores and to the apps of its scope.
 func (l *commands) rollback(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
-	event rollout.Event) (rollout.Event, error) {
+	event rollout.Event,
+) (rollout.Event, error) {
 	to, err := l.target(ctx, c, s)
 	if err != nil {
 		return event, l.orUnknown(ctx, e, c, s, err)
@@ -187,7 +190,8 @@ func (l *commands) rollback(ctx context.Context, e fleet.Environment, c Command,
 // it, otherwise that of the proposal. It refuses an approval that would not count, or that was written before its tree
 // was offered.
 func (l *commands) approval(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
-	event rollout.Event) (rollout.Event, error) {
+	event rollout.Event,
+) (rollout.Event, error) {
 	x, err := l.authors.expedition(ctx, e, s)
 	if err != nil {
 		return event, err

@@ -69,7 +69,8 @@ func (l *commands) checkClusters(e fleet.Environment, c Command) error {
 // checkRollback refuses a rollback of clusters that did not exist in that state, since it would empty them, and a
 // rollback whose clusters are all frozen.
 func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
-	tree string) error {
+	tree string,
+) error {
 	if len(c.Clusters) == 0 {
 		return nil
 	}

@@ -47,7 +47,8 @@ func (c *compositions) known(environment string, source rollout.Source) *composi
 func keyOf(environment string, source rollout.Source) string { return environment + " " + source.Key() }
 
 func (c *compositions) compose(ctx context.Context, r hydrate.Composition, source rollout.Source) (*composition,
-	error) {
+	error,
+) {
 	key := keyOf(r.Environment, source)
 	if one := c.done[key]; one != nil {
 		return one, nil

@@ -8,7 +8,8 @@ import (
 
 // LookLate is a pass over one environment that reads everything, and acts only after somebody else did something.
 func LookLate(ctx context.Context, h *hydrate.Hydrator, r Request, environment string, meanwhile func() error) (*Status,
-	error) {
+	error,
+) {
 	p, err := newPass(ctx, h, r)
 	if err != nil {
 		return nil, err

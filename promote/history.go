@@ -80,7 +80,8 @@ func (e HistoryEntry) What() string {
 // ReadHistory reads the states of an environment's branch, and the commands of its record that made no commit, newest
 // first. It reads only Git. With a record that cannot be read, it returns the states and an error.
 func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, environment string,
-	most int) ([]HistoryEntry, error) {
+	most int,
+) ([]HistoryEntry, error) {
 	f, _, err := h.Fleet(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -138,8 +139,10 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 		if at.Hash.IsZero() {
 			return out, nil
 		}
-		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name,
-			Trailers: gitstore.Trailers(at.Message)}
+		entry := HistoryEntry{
+			Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name,
+			Trailers: gitstore.Trailers(at.Message),
+		}
 		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
 		var err error
 		// the tree alone tells what a merge by the forge brought
@@ -169,6 +172,7 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 // EarlierState finds the newest state of an environment branch in which a cluster had a tree. An error that wraps
 // promote.ErrNoTree means that it never had.
 func EarlierState(ctx context.Context, h *hydrate.Hydrator, now *branch.State, cluster string,
-	tree gitstore.Hash) (*branch.State, error) {
+	tree gitstore.Hash,
+) (*branch.State, error) {
 	return newPast(h, now).with(ctx, cluster, tree)
 }

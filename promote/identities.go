@@ -25,8 +25,10 @@ type identities struct {
 }
 
 func newIdentities(store *gitstore.Store) identities {
-	return identities{store: store, known: map[gitstore.Hash]manifest.Identity{},
-		defines: map[manifest.Identity]string{}, stay: map[gitstore.Hash]bool{}}
+	return identities{
+		store: store, known: map[gitstore.Hash]manifest.Identity{},
+		defines: map[manifest.Identity]string{}, stay: map[gitstore.Hash]bool{},
+	}
 }
 
 // of returns the identity of the object in a file; errNoObject if the file does not hold exactly one.

@@ -15,7 +15,8 @@ import (
 // leftOut describes a proposal without the workspaces that are red in an environment before. It takes the list of their
 // apps from the rendered trees, so that it includes apps that no cluster runs yet and apps without a status.
 func (p *proposals) leftOut(ctx context.Context, e fleet.Environment, next *rollout.Proposal) (*rollout.LeftOut,
-	error) {
+	error,
+) {
 	now := p.states[e.Name]
 	out := &rollout.LeftOut{Whole: next.Whole, From: now.Tip.Tree.String(), Workspaces: next.Without}
 	whole, err := p.compose(ctx, e.Name, next.Whole)
@@ -95,7 +96,8 @@ func (t *separation) trees(ctx context.Context, st *branch.State, cluster string
 // brings returns why a rendered promotion that leaves workspaces out must not land: it would change one of their apps.
 // It returns "" if it changes none.
 func (p *proposals) brings(ctx context.Context, e fleet.Environment, next *rollout.Proposal,
-	c *rollout.Candidate) (string, error) {
+	c *rollout.Candidate,
+) (string, error) {
 	if len(next.Without) == 0 || next.Refused != "" || c.Tree == "" {
 		return "", nil
 	}

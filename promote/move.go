@@ -44,7 +44,8 @@ func (m *mover) environment(ctx context.Context, e fleet.Environment, a rollout.
 
 // wave moves cluster branches to the trees of the environment branch.
 func (m *mover) wave(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation,
-	out *Status) error {
+	out *Status,
+) error {
 	st := m.states[e.Name]
 	if hashText(st.Tip.Hash) != a.Base {
 		return &MovedError{st.Branch}
@@ -79,7 +80,8 @@ type target struct {
 
 // clusters makes the commits of cluster branches. It leaves branches with foreign commits, and says so in out.
 func (m *mover) clusters(ctx context.Context, e fleet.Environment, a rollout.Action, to target, s *rollout.Situation,
-	out *Status) ([]gitstore.Move, error) {
+	out *Status,
+) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, name := range a.Clusters {
 		c, ok := m.fleet.Cluster(name)

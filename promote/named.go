@@ -93,7 +93,8 @@ func commitNamed(source rollout.Source, revision string) string {
 
 // runsEverywhere reports whether everything in the scope of a command runs one commit in a state.
 func runsEverywhere(e HistoryEntry, commit string, s *rollout.Situation, c Command, read rollout.Contents) (bool,
-	error) {
+	error,
+) {
 	clusters := c.Clusters
 	if len(clusters) == 0 {
 		for _, m := range s.Clusters {

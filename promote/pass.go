@@ -58,8 +58,10 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 		}
 	}
 	st := p.states[e.Name]
-	out := &Status{Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: st.Source(),
-		Foreign: st.Foreign}
+	out := &Status{
+		Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: st.Source(),
+		Foreign: st.Foreign,
+	}
 	out.Behind = p.trunk.behind(out.Source)
 	s, err := p.observer.situation(ctx, e)
 	if err != nil {
@@ -98,7 +100,8 @@ func goesBack(r rollout.Record) bool {
 // the record. If somebody wanted the environment to stop or to go back and was refused, only a rollback is carried out:
 // nothing may come because they asked.
 func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *rollout.Situation, out *Status,
-	changed bool) error {
+	changed bool,
+) error {
 	out.due = p.proposals.due(s)
 	err := p.proposals.complete(ctx, e, s)
 	if err != nil {
@@ -134,7 +137,8 @@ func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *rollout.Situ
 
 // act carries out one action.
 func (p *pass) act(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation,
-	out *Status) error {
+	out *Status,
+) error {
 	switch a.Kind {
 	case rollout.MoveEnvironment:
 		return p.mover.environment(ctx, e, a, out)

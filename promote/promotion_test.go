@@ -24,18 +24,26 @@ func TestNamesMustBeThere(t *testing.T) {
 		order promote.Command
 		want  string
 	}{
-		"cluster": {ordered(rollout.EventRollback, "1",
-			func(c *promote.Command) { c.Clusters = []string{"no-such"} }),
-			`no cluster "no-such"; prod has prod-edge-1, prod-eu-1, prod-us-1`},
+		"cluster": {
+			ordered(rollout.EventRollback, "1",
+				func(c *promote.Command) { c.Clusters = []string{"no-such"} }),
+			`no cluster "no-such"; prod has prod-edge-1, prod-eu-1, prod-us-1`,
+		},
 		"another's cluster": {ordered(rollout.EventRollback, "2",
 			func(c *promote.Command) { c.Clusters = []string{"dev-1"} }), "belongs to dev"},
-		"similar cluster": {ordered(rollout.EventRollback, "6",
-			func(c *promote.Command) { c.Clusters = []string{"prd-eu-1"} }),
-			`no cluster "prd-eu-1", did you mean prod-eu-1?`},
-		"wave": {ordered(rollout.EventRollback, "7", func(c *promote.Command) { c.Wave = "al" }),
-			`no wave "al", did you mean all?`},
-		"from": {ordered(rollout.EventPromote, "8", func(c *promote.Command) { c.From = "dve" }),
-			"dve does not come before prod, did you mean dev?"},
+		"similar cluster": {
+			ordered(rollout.EventRollback, "6",
+				func(c *promote.Command) { c.Clusters = []string{"prd-eu-1"} }),
+			`no cluster "prd-eu-1", did you mean prod-eu-1?`,
+		},
+		"wave": {
+			ordered(rollout.EventRollback, "7", func(c *promote.Command) { c.Wave = "al" }),
+			`no wave "al", did you mean all?`,
+		},
+		"from": {
+			ordered(rollout.EventPromote, "8", func(c *promote.Command) { c.From = "dve" }),
+			"dve does not come before prod, did you mean dev?",
+		},
 		"app": {ordered(rollout.EventRollback, "3",
 			func(c *promote.Command) { c.Apps = []string{"shpo"} }), `an app "shpo", did you mean shop?`},
 		"app of a promotion": {

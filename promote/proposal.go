@@ -48,7 +48,8 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *rollou
 
 // propose adds the candidate of a proposal to a situation. With recall, an earlier pass may have rendered it.
 func (p *proposals) propose(ctx context.Context, e fleet.Environment, s *rollout.Situation, next *rollout.Proposal,
-	recall bool) error {
+	recall bool,
+) error {
 	one, err := p.rendering(ctx, e.Name, next.Source, recall)
 	if err != nil {
 		return err

@@ -27,7 +27,8 @@ type message struct {
 
 // commit makes a commit with the time of the pass.
 func (p *pusher) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit,
-	m message) (gitstore.Hash, error) {
+	m message,
+) (gitstore.Hash, error) {
 	return branch.Commit{
 		Tree: tree, Parent: parent, Author: author.Author,
 		Committer: branch.Committer(p.fleet.Spec.Output.Committer).At(p.request.Now.UTC().Truncate(time.Second)),
@@ -65,8 +66,10 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 	// nothing: another one may store a freeze.
 	ctx, end := retry.Alone(ctx, patience)
 	defer end()
-	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush,
-		Unmoved: p.decidedOn(moves)})
+	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{
+		PerPush: p.request.PerPush,
+		Unmoved: p.decidedOn(moves),
+	})
 	if err != nil {
 		return err
 	}

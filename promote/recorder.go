@@ -45,8 +45,10 @@ func (r *recorder) store(ctx context.Context, record rollout.Record, changed boo
 			return fmt.Errorf("nothing is promoted, because spec.signers of sluice.yaml does not allow the record of this run: sign with an allowed key: %w", err)
 		}
 	}
-	if err := r.pusher.push(ctx, w, []gitstore.Move{{Branch: rollout.StateBranch, Old: r.records.tip.Hash,
-		New: hash}}); err != nil {
+	if err := r.pusher.push(ctx, w, []gitstore.Move{{
+		Branch: rollout.StateBranch, Old: r.records.tip.Hash,
+		New: hash,
+	}}); err != nil {
 		r.records.known[record.Environment] = before
 		return err
 	}

@@ -38,9 +38,12 @@ func (e *RecordsError) Unwrap() error { return e.Err }
 
 // readRecords reads the records of environments from a commit of the state branch.
 func readRecords(ctx context.Context, store *gitstore.Store, tip gitstore.Hash, environments []string) (*records,
-	error) {
-	r := &records{store: store, files: map[string]gitstore.Entry{}, known: map[string]rollout.Record{},
-		broken: map[string]error{}}
+	error,
+) {
+	r := &records{
+		store: store, files: map[string]gitstore.Entry{}, known: map[string]rollout.Record{},
+		broken: map[string]error{},
+	}
 	if !tip.IsZero() {
 		if err := r.open(ctx, tip); err != nil {
 			return nil, fmt.Errorf("branch %s: %w", rollout.StateBranch, err)
@@ -133,7 +136,8 @@ func same(a, b rollout.Record) (bool, error) {
 // allowed is not empty, a branch whose tip none of these signers signed is a *gitstore.SignatureError, and a branch
 // that lost commits since the mirror accepted it is a *LostRecordsError.
 func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, allowed signers.List) (rollout.Record,
-	error) {
+	error,
+) {
 	seen, err := h.Store.Seen(h.Branches, rollout.StateBranch) // before the list: another process may push meanwhile
 	if err != nil {
 		return rollout.Record{}, err

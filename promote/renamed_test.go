@@ -75,8 +75,10 @@ func TestRollbackOfOneSideOfARename(t *testing.T) {
 		w.has(team, "team-a", "cart", "cart", "-", "-")
 	}
 	if refused := w.rollBack("r", func(c *promote.Command) {
-		c.Workspaces = []string{"team-a",
-			"team-c"}
+		c.Workspaces = []string{
+			"team-a",
+			"team-c",
+		}
 	}); len(refused) > 0 {
 		t.Fatal(refused)
 	}
@@ -118,8 +120,10 @@ func TestRollbackOfWhatOthersNeed(t *testing.T) {
 	}
 	w.has("refused", "team-a", "cart", "cart", "two", "two")
 	if refused := w.rollBack("both", func(c *promote.Command) {
-		c.Workspaces = []string{"team-a",
-			"team-b"}
+		c.Workspaces = []string{
+			"team-a",
+			"team-b",
+		}
 	}); len(refused) > 0 {
 		t.Error(refused)
 	}
@@ -175,8 +179,10 @@ func TestRepairOfOneOfTwoRenamedApps(t *testing.T) {
 	w.hydrateThe("dev")
 	w.passes()
 	if refused := w.rollBack("r", func(c *promote.Command) {
-		c.Workspaces = []string{"team-a",
-			"team-b"}
+		c.Workspaces = []string{
+			"team-a",
+			"team-b",
+		}
 	}); len(refused) > 0 {
 		t.Fatal(refused)
 	}

@@ -123,8 +123,10 @@ func TestOlderListingLosesNoRecords(t *testing.T) {
 // mirrored opens a mirror of the repository, with the tip of its trunk.
 func (s *stage) mirrored(mirror string) (*hydrate.Hydrator, gitstore.Commit) {
 	s.T.Helper()
-	store, err := gitstore.Open(s.T.Context(), gitstore.Options{URL: "file://" + s.Dir, CacheDir: mirror,
-		OneListing: true})
+	store, err := gitstore.Open(s.T.Context(), gitstore.Options{
+		URL: "file://" + s.Dir, CacheDir: mirror,
+		OneListing: true,
+	})
 	if err != nil {
 		s.T.Fatal(err)
 	}

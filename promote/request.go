@@ -41,8 +41,10 @@ func (q *requests) open(ctx context.Context, e fleet.Environment, a rollout.Acti
 	if err := q.pusher.push(ctx, one.w, []gitstore.Move{{Branch: ref, Old: q.refs[ref], New: hash}}); err != nil {
 		return err
 	}
-	r := MergeRequest{From: ref, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit,
-		Tree: a.Tree, Why: q.trunk.bringing(st, a.Source)}
+	r := MergeRequest{
+		From: ref, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit,
+		Tree: a.Tree, Why: q.trunk.bringing(st, a.Source),
+	}
 	if err := q.request.Adapters.MergeRequests.Open(ctx, r); err != nil {
 		return err
 	}

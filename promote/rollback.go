@@ -27,7 +27,8 @@ type rollbacks struct {
 // its scope move at once, with the environment branch; clusters that the rollout under way had not reached keep what
 // they run.
 func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation,
-	out *Status) error {
+	out *Status,
+) error {
 	st := b.states[e.Name]
 	if hashText(st.Tip.Hash) != a.Base {
 		return &MovedError{st.Branch}
@@ -86,16 +87,20 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 		return err
 	}
 	out.Done = append(out.Done, rollbackReport(e, a, old, scope.Clusters)...)
-	return b.recorder.apply(ctx, e.Name, rollout.Event{Kind: rollout.EventRolledBack, Source: source,
-		Tree: tree.String(), Clusters: scope.Clusters})
+	return b.recorder.apply(ctx, e.Name, rollout.Event{
+		Kind: rollout.EventRolledBack, Source: source,
+		Tree: tree.String(), Clusters: scope.Clusters,
+	})
 }
 
 // drop ends a rollback whose trees are no longer in the history of the branch: no later pass could do it. The
 // environment halts, and its status says why.
 func (b *rollbacks) drop(ctx context.Context, e fleet.Environment, cause error, out *Status) error {
 	reason := fmt.Sprintf("%v; choose a state of `%s` with --to", cause, "sluice history "+e.Name)
-	if err := b.recorder.apply(ctx, e.Name, rollout.Event{Kind: rollout.EventRollbackDropped,
-		Reason: reason}); err != nil {
+	if err := b.recorder.apply(ctx, e.Name, rollout.Event{
+		Kind:   rollout.EventRollbackDropped,
+		Reason: reason,
+	}); err != nil {
 		return err
 	}
 	out.Done = append(out.Done, "halted: "+b.records.known[e.Name].Halt.Reason)
@@ -162,7 +167,8 @@ func rollbackReport(e fleet.Environment, a rollout.Action, old *branch.State, mo
 // restore takes the named clusters and apps from an earlier state, stopped clusters from the state that they run, and
 // everything else from the current state. The record names the source commits of each part.
 func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.Action, old *branch.State,
-	w *gitstore.Writer) (gitstore.Hash, rollout.Source, error) {
+	w *gitstore.Writer,
+) (gitstore.Hash, rollout.Source, error) {
 	st := b.states[e.Name]
 	kept, runs := map[string]*branch.State{}, map[string]rollout.ClusterSource{}
 	for _, name := range a.Stopped {
@@ -190,7 +196,9 @@ func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.A
 		return st
 	}
 	source := rollout.RestoredSource(st.Source(), a, old.Source(), runs, st.ClusterNames()).WithoutGaps()
-	tree, err := b.hydrator.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: source, Base: st, Apps: a.Apps,
-		Of: of}, w)
+	tree, err := b.hydrator.Assemble(ctx, hydrate.Recipe{
+		Environment: e.Name, Source: source, Base: st, Apps: a.Apps,
+		Of: of,
+	}, w)
 	return tree, source, err
 }

@@ -189,8 +189,10 @@ func TestPartialRollbackRightAfterTheMove(t *testing.T) {
 	h := s.Hydrator(2)
 	look := func(c promote.Command) { // one pass
 		t.Helper()
-		list, err := promote.Look(t.Context(), h, promote.Request{Trunk: s.tip(), Commands: []promote.Command{c},
-			Now: s.now, Adapters: s.adapters()})
+		list, err := promote.Look(t.Context(), h, promote.Request{
+			Trunk: s.tip(), Commands: []promote.Command{c},
+			Now: s.now, Adapters: s.adapters(),
+		})
 		if err != nil || len(list[0].Refused) > 0 {
 			t.Fatalf("the list is %+v, the error is %v", list, err)
 		}
@@ -232,8 +234,10 @@ func TestForgeMerges(t *testing.T) {
 				before := s.Git("rev-parse", "env/prod")
 				s.look(nil)
 				s.look(nil, ordered(rollout.EventApprove, fmt.Sprint("a", i), nil))
-				args := []string{"commit-tree", s.Git("rev-parse", "env/prod^{tree}"), "-p", before, "-m",
-					"Promote to prod (#7)"}
+				args := []string{
+					"commit-tree", s.Git("rev-parse", "env/prod^{tree}"), "-p", before, "-m",
+					"Promote to prod (#7)",
+				}
 				if kind == "merge" {
 					args = append(args[:4:4], "-p", s.Git("rev-parse", "env/prod"), "-m",
 						"Merge pull request #7 from acme/sluice/promote/prod")

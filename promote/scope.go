@@ -30,7 +30,8 @@ func scopeOfCommand(c Command) rollout.Scope {
 // runs, that its record names or holds, and that the promoted source has. A promotion of a commit in which the files of
 // the workspace have errors is refused, because it would silently leave apps out.
 func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
-	source rollout.Source) ([]string, error) {
+	source rollout.Source,
+) ([]string, error) {
 	scope := scopeOfCommand(c)
 	if scope.All() {
 		return nil, nil
@@ -53,7 +54,8 @@ func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Comm
 
 // taken returns the apps of a workspace that one entry of a source brings to an environment.
 func (l *commands) taken(ctx context.Context, e fleet.Environment, workspace string,
-	part rollout.ClusterSource) ([]string, error) {
+	part rollout.ClusterSource,
+) ([]string, error) {
 	own, err := l.workspaceAt(ctx, e, workspace, part.Commit)
 	if err != nil {
 		return nil, err
@@ -88,7 +90,8 @@ type workspaceKey struct{ environment, workspace, commit string }
 
 // workspaceAt reads a workspace at a commit, once for each environment.
 func (l *commands) workspaceAt(ctx context.Context, e fleet.Environment, workspace, commit string) (workspaceAt,
-	error) {
+	error,
+) {
 	key := workspaceKey{e.Name, workspace, commit}
 	if known, ok := l.workspaces[key]; ok {
 		return known, nil
@@ -122,7 +125,8 @@ func (l *commands) workspaceAt(ctx context.Context, e fleet.Environment, workspa
 // resumedApps returns the apps that a `resume` is limited to. A workspace stands for all of its apps, also for held
 // ones that neither the trunk nor the environment has any more.
 func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) ([]string,
-	error) {
+	error,
+) {
 	scope := scopeOfCommand(c)
 	if scope.All() {
 		return nil, nil
@@ -138,7 +142,8 @@ func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Comma
 // restoredApps returns the apps that a rollback to a tree is limited to. A workspace stands for its apps that the
 // environment runs, which go back or disappear, and those that the tree has, which a promotion may have removed.
 func (l *commands) restoredApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
-	tree string) ([]string, error) {
+	tree string,
+) ([]string, error) {
 	scope := scopeOfCommand(c)
 	if scope.All() {
 		return nil, nil
@@ -156,7 +161,8 @@ func (l *commands) restoredApps(ctx context.Context, e fleet.Environment, c Comm
 // orUnknown replaces the error of a rollback if the command names apps or workspaces that do not exist: a misspelt name
 // has no earlier state.
 func (l *commands) orUnknown(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
-	err error) error {
+	err error,
+) error {
 	apps, other := l.recorded(ctx, s)
 	if other != nil {
 		return err // the first error is the one to report

@@ -79,7 +79,8 @@ func (t *separation) moves(ctx context.Context, cluster string) (string, error) 
 // namespace, or the definition of a kind, that an object of anything else needs, the cluster refuses or deletes that
 // object without it. before and after are the objects of the workspaces' changed apps.
 func (t *separation) needed(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string,
-	error) {
+	error,
+) {
 	var goes []manifest.Identity
 	for _, id := range ordered(after) {
 		if !before[id] && t.identities.contains(id) != nil {
@@ -174,7 +175,8 @@ func (t *separation) loses(ctx context.Context, cluster string) (string, error) 
 // one of theirs, and to another namespace. Without their changes, the object would only be removed. It returns "" if no
 // object moves so. before and after are as for needed.
 func (t *separation) leaves(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string,
-	error) {
+	error,
+) {
 	comes := map[manifest.Identity]string{} // its new namespace, by what it is in any
 	kinds := map[string]bool{}
 	for id := range after {
@@ -296,7 +298,8 @@ func (t *separation) others(ctx context.Context, tree gitstore.Hash) (map[string
 
 // files calls do for each file of some apps in a cluster's tree.
 func (t *separation) files(ctx context.Context, tree gitstore.Hash, of func(app string) bool,
-	do func(gitstore.Entry) error) error {
+	do func(gitstore.Entry) error,
+) error {
 	apps, err := branch.Apps(ctx, t.store, tree)
 	if err != nil {
 		return err

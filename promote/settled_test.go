@@ -19,19 +19,29 @@ func TestSettled(t *testing.T) {
 	}{
 		"promoted":           {"mode: auto", func(s *stage) { s.release("one"); s.look(nil) }, true},
 		"never promoted yet": {"mode: auto", func(*stage) {}, true},
-		"with health": {"mode: auto, health: {commitStatuses: [x]}",
-			func(s *stage) { s.release("one"); s.look(nil) }, false},
+		"with health": {
+			"mode: auto, health: {commitStatuses: [x]}",
+			func(s *stage) { s.release("one"); s.look(nil) }, false,
+		},
 		"bakes upstream": {"mode: auto, bake: 1h", func(s *stage) { s.release("one"); s.look(nil) }, false},
-		"bakes in a wave": {"mode: auto, waves: [{name: all, bake: 1h}]",
-			func(s *stage) { s.release("one"); s.look(nil) }, false},
-		"waits for a window": {"mode: auto, windows: [{from: \"00:00\", to: \"00:01\", timeZone: UTC, days: [" +
-			time.Now().Add(72*time.Hour).UTC().Format("Mon") + "]}]", func(s *stage) { s.release("one"); s.look(nil) },
-			false},
+		"bakes in a wave": {
+			"mode: auto, waves: [{name: all, bake: 1h}]",
+			func(s *stage) { s.release("one"); s.look(nil) }, false,
+		},
+		"waits for a window": {
+			"mode: auto, windows: [{from: \"00:00\", to: \"00:01\", timeZone: UTC, days: [" +
+				time.Now().Add(72*time.Hour).UTC().Format("Mon") + "]}]", func(s *stage) { s.release("one"); s.look(nil) },
+			false,
+		},
 		"a person promotes": {"mode: manual", func(s *stage) { s.release("one"); s.look(nil) }, false},
-		"frozen": {"mode: auto", func(s *stage) { s.look(nil, ordered(rollout.EventFreeze, "1", nil)) },
-			false},
-		"halted": {"mode: auto", func(s *stage) { s.look(nil, ordered(rollout.EventHalt, "1", nil)) },
-			false},
+		"frozen": {
+			"mode: auto", func(s *stage) { s.look(nil, ordered(rollout.EventFreeze, "1", nil)) },
+			false,
+		},
+		"halted": {
+			"mode: auto", func(s *stage) { s.look(nil, ordered(rollout.EventHalt, "1", nil)) },
+			false,
+		},
 		"rolled back": {"mode: auto", func(s *stage) {
 			s.release("one")
 			s.look(nil)

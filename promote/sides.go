@@ -22,7 +22,8 @@ import (
 // names the other apps. If it removes a namespace, or the definition of a kind, that others need, the cluster would
 // delete their objects. Files that do not hold exactly one object do not count: a rollback is urgent.
 func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
-	tree string) error {
+	tree string,
+) error {
 	if len(c.Apps) == 0 {
 		return nil
 	}
@@ -30,8 +31,10 @@ func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Comman
 	if err != nil {
 		return err
 	}
-	m := movedObjects{store: l.hydrator.Store, apps: c.Apps, identities: newIdentities(l.hydrator.Store),
-		others: appSet{}}
+	m := movedObjects{
+		store: l.hydrator.Store, apps: c.Apps, identities: newIdentities(l.hydrator.Store),
+		others: appSet{},
+	}
 	m.identities.sync = diff.Sync(l.fleet.SyncOf(e.Name))
 	now := l.states[e.Name]
 	needs := newSeparation(l.hydrator.Store, c.Workspaces, old, now)

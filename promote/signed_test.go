@@ -83,8 +83,10 @@ func TestRecordsMustBeSigned(t *testing.T) {
 		config.Signer = with
 		h := hydrate.New(config)
 		for range 4 {
-			if _, err := promote.Look(t.Context(), h, promote.Request{Trunk: s.tip(), Now: s.now,
-				Adapters: s.adapters()}); err != nil {
+			if _, err := promote.Look(t.Context(), h, promote.Request{
+				Trunk: s.tip(), Now: s.now,
+				Adapters: s.adapters(),
+			}); err != nil {
 				return err
 			}
 		}
@@ -210,8 +212,10 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 	s.look(nil)
 	s.release("one")
 	look := func() error {
-		_, err := promote.Look(t.Context(), s.Hydrator(2), promote.Request{Trunk: s.tip(), Now: s.now,
-			Adapters: s.adapters()})
+		_, err := promote.Look(t.Context(), s.Hydrator(2), promote.Request{
+			Trunk: s.tip(), Now: s.now,
+			Adapters: s.adapters(),
+		})
 		return err
 	}
 	before := s.branches("cluster/prod*")

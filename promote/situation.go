@@ -20,9 +20,11 @@ type observer struct{ *snapshot }
 // situation describes an environment from Git and its record alone.
 func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.Situation, error) {
 	st := o.states[e.Name]
-	s := rollout.Situation{Environment: e, Trunk: o.trunk.order, Shallow: o.trunk.shallow,
+	s := rollout.Situation{
+		Environment: e, Trunk: o.trunk.order, Shallow: o.trunk.shallow,
 		Record: o.records.known[e.Name], Now: o.request.Now, CommandPrefix: o.request.CommandPrefix,
-		Unprotected: o.request.Unprotected}
+		Unprotected: o.request.Unprotected,
+	}
 	s.Workspaces = map[string]fleet.WorkspaceApprovers{}
 	for _, w := range o.fleet.Workspaces {
 		s.Workspaces[w.Name] = w.Spec.Approvers
@@ -135,8 +137,10 @@ func (o *observer) clusters(ctx context.Context, environment string) ([]rollout.
 	st := o.states[environment]
 	var out []rollout.ClusterState
 	for _, c := range o.fleet.ClustersOf(environment) {
-		one := rollout.ClusterState{Cluster: rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State},
-			Desired: hashText(st.Clusters[c.Name])}
+		one := rollout.ClusterState{
+			Cluster: rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State},
+			Desired: hashText(st.Clusters[c.Name]),
+		}
 		if tip := o.refs[o.fleet.ClusterBranch(c)]; !tip.IsZero() {
 			commit, err := o.hydrator.Store.Commit(ctx, tip)
 			if err != nil {

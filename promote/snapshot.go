@@ -66,7 +66,8 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 // listSince lists branches. seen is the tip of the records that this mirror accepted last, read before. A listing that
 // the task shares may be older than seen, and would look like lost records.
 func listSince(ctx context.Context, h *hydrate.Hydrator, seen gitstore.Hash,
-	prefixes ...string) (map[string]gitstore.Hash, error) {
+	prefixes ...string,
+) (map[string]gitstore.Hash, error) {
 	refs, err := h.Branches.List(ctx, prefixes...)
 	if err == nil && !seen.IsZero() && refs[rollout.StateBranch] != seen && gitstore.Relist(h.Store) {
 		return h.Branches.List(ctx, prefixes...)

@@ -107,7 +107,8 @@ func (s *stage) hydrateThe(environments ...string) {
 
 // look looks at promotions until nothing moves any more, with commands at first. It gives prod's statuses.
 func (s *stage) look(change func(*promote.Request), commands ...promote.Command) (last promote.Status,
-	refused []string) {
+	refused []string,
+) {
 	s.T.Helper()
 	h := s.Hydrator(2)
 	c, err := h.Store.Resolve(s.T.Context(), "main")

@@ -60,8 +60,10 @@ func TestRefusedRollbackContinuesTheOneBefore(t *testing.T) {
 	// stored, and then interrupted
 	s.look(func(r *promote.Request) { r.OnlyStop = true }, ordered(rollout.EventRollback, "r", nil))
 	part := ordered(rollout.EventRollback, "p", func(c *promote.Command) { c.Apps = []string{"shop"} })
-	list, err := promote.Run(t.Context(), s.Hydrator(2), promote.Request{Trunk: s.tip(),
-		Commands: []promote.Command{part}, Now: s.now, Adapters: s.adapters()})
+	list, err := promote.Run(t.Context(), s.Hydrator(2), promote.Request{
+		Trunk:    s.tip(),
+		Commands: []promote.Command{part}, Now: s.now, Adapters: s.adapters(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

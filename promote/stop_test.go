@@ -106,8 +106,10 @@ func TestStopsWaitForNothing(t *testing.T) {
 // said later does.
 func TestEarlierCommandsEndNoStop(t *testing.T) {
 	t.Parallel()
-	for stop, end := range map[rollout.EventKind]rollout.EventKind{rollout.EventFreeze: rollout.EventUnfreeze,
-		rollout.EventHalt: rollout.EventResume} {
+	for stop, end := range map[rollout.EventKind]rollout.EventKind{
+		rollout.EventFreeze: rollout.EventUnfreeze,
+		rollout.EventHalt:   rollout.EventResume,
+	} {
 		t.Run(string(stop), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "mode: auto")
@@ -175,8 +177,10 @@ func TestTheLaterOfTwoStopsHolds(t *testing.T) {
 func TestStopsOfAForgeWhoseClockIsAhead(t *testing.T) {
 	t.Parallel()
 	const ahead = 10 * time.Minute
-	for stop, end := range map[rollout.EventKind]rollout.EventKind{rollout.EventFreeze: rollout.EventUnfreeze,
-		rollout.EventHalt: rollout.EventResume} {
+	for stop, end := range map[rollout.EventKind]rollout.EventKind{
+		rollout.EventFreeze: rollout.EventUnfreeze,
+		rollout.EventHalt:   rollout.EventResume,
+	} {
 		t.Run(string(stop), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "mode: auto")
@@ -217,7 +221,8 @@ type slowServer struct {
 }
 
 func (b *slowServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
-	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	o gitstore.PushOptions,
+) ([]gitstore.MoveResult, error) {
 	b.pushes++
 	if strings.HasPrefix(moves[0].Branch, "env/") {
 		b.interrupt()
@@ -283,7 +288,8 @@ type hangingServer struct {
 }
 
 func (b *hangingServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
-	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	o gitstore.PushOptions,
+) ([]gitstore.MoveResult, error) {
 	if !strings.HasPrefix(moves[0].Branch, "env/") {
 		return b.Branches.Push(ctx, w, moves, o)
 	}
@@ -303,7 +309,8 @@ type meanwhileServer struct {
 }
 
 func (b *meanwhileServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
-	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	o gitstore.PushOptions,
+) ([]gitstore.MoveResult, error) {
 	if do := b.do; do != nil && strings.HasPrefix(moves[0].Branch, "env/") {
 		b.do = nil
 		do()
@@ -370,8 +377,10 @@ func TestRewrittenTrunkAfterADecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := promote.Run(t.Context(), h.WithSource(b), promote.Request{Trunk: c, Now: s.now,
-		Adapters: s.adapters()})
+	list, err := promote.Run(t.Context(), h.WithSource(b), promote.Request{
+		Trunk: c, Now: s.now,
+		Adapters: s.adapters(),
+	})
 	if err != nil || b.listings < 2 || s.runs() != before {
 		t.Fatalf("%d listings, prod runs %s, %s before: %v", b.listings, s.runs(), before, err)
 	}

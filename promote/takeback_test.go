@@ -153,8 +153,10 @@ func TestRedWorkspaceGoesBackAlone(t *testing.T) {
 		t.Errorf("the rollout is not complete: %+v", r)
 	}
 	message := w.Git("log", "-1", "--format=%B", "env/prod")
-	for _, part := range []string{"Roll workspace team-a on prod back to", "Sluice-Workspaces: team-a\n",
-		"Sluice-Apps: team-a/cart\n", "Sluice-Taken-Back: only workspace team-a is red"} {
+	for _, part := range []string{
+		"Roll workspace team-a on prod back to", "Sluice-Workspaces: team-a\n",
+		"Sluice-Apps: team-a/cart\n", "Sluice-Taken-Back: only workspace team-a is red",
+	} {
 		wants(t, "the commit", []string{message}, part)
 	}
 	if strings.Contains(message, "Sluice-Rollback") {
@@ -334,7 +336,8 @@ type dying struct {
 var errDies = errors.New("the process ends")
 
 func (d *dying) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
-	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	o gitstore.PushOptions,
+) ([]gitstore.MoveResult, error) {
 	d.due = d.due || slices.ContainsFunc(moves, func(m gitstore.Move) bool { return m.Branch == "env/prod" })
 	left := slices.DeleteFunc(slices.Clone(moves), func(m gitstore.Move) bool { return m.Branch == d.at })
 	if !d.due || len(left) == len(moves) {
@@ -372,8 +375,10 @@ func TestInterruptedReturnOfAWorkspace(t *testing.T) {
 		t.Skip("end-to-end: run make test-e2e")
 	}
 	t.Parallel()
-	for name, refused := range map[string]string{"before the record": "sluice/state",
-		"before a cluster": "cluster/prod-eu-1", "before all": "env/prod"} {
+	for name, refused := range map[string]string{
+		"before the record": "sluice/state",
+		"before a cluster":  "cluster/prod-eu-1", "before all": "env/prod",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newTenants(t)
@@ -411,10 +416,14 @@ func TestWorkspaceGoesBackWithWhatOthersNeed(t *testing.T) {
 		thing     = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: one}\n"
 	)
 	for name, c := range map[string]struct{ add, needs, says string }{
-		"a namespace that had the app before": {add: namespace,
-			says: "Namespace team-a on prod-edge-1 would go as well, and ConfigMap cart needs it"},
-		"a kind that another workspace has": {add: kind, needs: thing,
-			says: "CustomResourceDefinition things.example.com on prod-edge-1 would go as well, and Thing one needs it"},
+		"a namespace that had the app before": {
+			add:  namespace,
+			says: "Namespace team-a on prod-edge-1 would go as well, and ConfigMap cart needs it",
+		},
+		"a kind that another workspace has": {
+			add: kind, needs: thing,
+			says: "CustomResourceDefinition things.example.com on prod-edge-1 would go as well, and Thing one needs it",
+		},
 		"a kind that nobody else has": {add: kind},
 	} {
 		t.Run(name, func(t *testing.T) {

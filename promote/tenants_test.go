@@ -15,8 +15,10 @@ import (
 func (s *stage) tenants(count string) {
 	s.T.Helper()
 	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
-	for name, approvers := range map[string]string{"team-a": "approvers: {users: [zoe], teams: [leads]" + count + "}, ",
-		"team-b": ""} {
+	for name, approvers := range map[string]string{
+		"team-a": "approvers: {users: [zoe], teams: [leads]" + count + "}, ",
+		"team-b": "",
+	} {
 		s.Write("workspaces/"+name+".yaml", base+"Workspace\nmetadata: {name: "+name+"}\nspec: {"+approvers+
 			"clusters: {}, namespaces: ["+name+"]}\n")
 		s.Write("workspaces/"+name+"/apps/cart/app.yaml", base+"App\nmetadata: {name: cart}\nspec: {namespace: "+name+
@@ -61,8 +63,10 @@ func (s *stage) has(workspace, text string) bool {
 // The approvers of a workspace approve a promotion of its apps, and of nothing else.
 func TestApproversOfAWorkspace(t *testing.T) {
 	t.Parallel()
-	for name, who := range map[string]string{"a user": "zoe", "a member of a team": "lea",
-		"an approver of the environment": "mia"} {
+	for name, who := range map[string]string{
+		"a user": "zoe", "a member of a team": "lea",
+		"an approver of the environment": "mia",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "mode: manual, approvers: {users: [mia], count: 1}")
@@ -92,29 +96,43 @@ func TestApproversOfAWorkspaceGetNoOtherRight(t *testing.T) {
 		say  promote.Command
 		want string
 	}{
-		{"the other workspace", ordered(rollout.EventPromote, "1", ofWorkspaces("team-b")),
+		{
+			"the other workspace", ordered(rollout.EventPromote, "1", ofWorkspaces("team-b")),
 			says(rollout.EventApprove, "1a", "zoe", nil),
-			"zoe is not among the approvers of prod; zoe is not among the approvers of workspace team-b either"},
-		{"both", ordered(rollout.EventPromote, "2", ofWorkspaces("team-a", "team-b")),
-			says(rollout.EventApprove, "2a", "zoe", nil), "zoe is not among the approvers of prod"},
-		{"everything", ordered(rollout.EventPromote, "3", nil), says(rollout.EventApprove, "3a", "lea", nil),
-			"lea is not among the approvers of prod"},
-		{"with another app", ordered(rollout.EventPromote, "4", func(c *promote.Command) {
-			c.Workspaces,
-				c.Apps = []string{"team-a"}, []string{"shop"}
-		}), says(rollout.EventApprove, "4a", "zoe", nil),
-			"zoe is not among"},
+			"zoe is not among the approvers of prod; zoe is not among the approvers of workspace team-b either",
+		},
+		{
+			"both", ordered(rollout.EventPromote, "2", ofWorkspaces("team-a", "team-b")),
+			says(rollout.EventApprove, "2a", "zoe", nil), "zoe is not among the approvers of prod",
+		},
+		{
+			"everything", ordered(rollout.EventPromote, "3", nil), says(rollout.EventApprove, "3a", "lea", nil),
+			"lea is not among the approvers of prod",
+		},
+		{
+			"with another app", ordered(rollout.EventPromote, "4", func(c *promote.Command) {
+				c.Workspaces,
+					c.Apps = []string{"team-a"}, []string{"shop"}
+			}), says(rollout.EventApprove, "4a", "zoe", nil),
+			"zoe is not among",
+		},
 		{"overtaking gates", ordered(rollout.EventPromote, "5", func(c *promote.Command) {
 			c.Workspaces,
 				c.Now = []string{"team-a"}, true
 		}), says(rollout.EventApprove, "5a", "zoe", nil), "zoe is not among"},
-		{"a stranger", ordered(rollout.EventPromote, "6", ofWorkspaces("team-a")),
+		{
+			"a stranger", ordered(rollout.EventPromote, "6", ofWorkspaces("team-a")),
 			says(rollout.EventApprove, "6a", "eve", nil),
-			"eve is not among the approvers of prod; eve is not among the approvers of workspace team-a either"},
-		{"a promotion of its own", ordered(rollout.EventPromote, "7", ofWorkspaces("team-a")),
-			says(rollout.EventPromote, "7a", "zoe", ofWorkspaces("team-a")), "zoe the right to promote"},
-		{"a rollback", ordered(rollout.EventPromote, "8", ofWorkspaces("team-a")),
-			says(rollout.EventRollback, "8a", "zoe", ofWorkspaces("team-a")), "zoe the right to rollback"},
+			"eve is not among the approvers of prod; eve is not among the approvers of workspace team-a either",
+		},
+		{
+			"a promotion of its own", ordered(rollout.EventPromote, "7", ofWorkspaces("team-a")),
+			says(rollout.EventPromote, "7a", "zoe", ofWorkspaces("team-a")), "zoe the right to promote",
+		},
+		{
+			"a rollback", ordered(rollout.EventPromote, "8", ofWorkspaces("team-a")),
+			says(rollout.EventRollback, "8a", "zoe", ofWorkspaces("team-a")), "zoe the right to rollback",
+		},
 	} {
 		if _, refused := s.look(nil, c.ask); len(refused) > 0 {
 			t.Fatalf("%s: the refused is %v", c.what, refused)
@@ -251,8 +269,10 @@ func TestPartOfAFirstPromotion(t *testing.T) {
 	for _, name := range []string{"env/prod", "cluster/prod-eu-1", "cluster/prod-us-1", "cluster/prod-edge-1"} {
 		s.Git("branch", "-D", name)
 	}
-	for _, part := range []func(*promote.Command){ofWorkspaces("team-a"),
-		func(c *promote.Command) { c.Apps = []string{"shop"} }} {
+	for _, part := range []func(*promote.Command){
+		ofWorkspaces("team-a"),
+		func(c *promote.Command) { c.Apps = []string{"shop"} },
+	} {
 		_, refused := s.look(nil, ordered(rollout.EventPromote, "p", part))
 		wants(t, "refused", refused, "prod runs nothing yet, so it cannot take only some apps")
 	}

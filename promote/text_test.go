@@ -12,8 +12,10 @@ import (
 // run gives prod's status after promotion.Run with a command, and the status as text.
 func (s *stage) run(change func(*promote.Request), commands ...promote.Command) (promote.Status, string) {
 	s.T.Helper()
-	r := promote.Request{Trunk: s.tip(), Commands: commands, Now: s.now, Adapters: s.adapters(),
-		CommandPrefix: "sluice"}
+	r := promote.Request{
+		Trunk: s.tip(), Commands: commands, Now: s.now, Adapters: s.adapters(),
+		CommandPrefix: "sluice",
+	}
 	if change != nil {
 		change(&r)
 	}
@@ -40,8 +42,10 @@ func TestForeignCommitNamesTheNextStep(t *testing.T) {
 		s.Git("commit", "-q", "-m", "by hand")
 		s.Git("switch", "-q", "main")
 	}
-	for name, c := range map[string]rollout.EventKind{"promote": rollout.EventPromote,
-		"rollback": rollout.EventRollback} {
+	for name, c := range map[string]rollout.EventKind{
+		"promote":  rollout.EventPromote,
+		"rollback": rollout.EventRollback,
+	} {
 		_, text := s.run(func(r *promote.Request) { r.DryRun = true }, ordered(c, name, nil))
 		if n := strings.Count(text, "`sluice hydrate --env prod --commit "+commit[:10]+
 			" --overwrite-foreign`"); n != 1 {

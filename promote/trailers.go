@@ -14,8 +14,10 @@ import (
 
 // trailers of a commit on an environment branch.
 func trailers(e fleet.Environment, a rollout.Action) []gitstore.Trailer {
-	list := []gitstore.Trailer{{Key: branch.TrailerSource, Value: a.Source.Commit},
-		{Key: branch.TrailerEnvironment, Value: e.Name}}
+	list := []gitstore.Trailer{
+		{Key: branch.TrailerSource, Value: a.Source.Commit},
+		{Key: branch.TrailerEnvironment, Value: e.Name},
+	}
 	add := func(key, value string) {
 		if value != "" {
 			list = append(list, gitstore.Trailer{Key: key, Value: value})
@@ -50,7 +52,8 @@ func trailers(e fleet.Environment, a rollout.Action) []gitstore.Trailer {
 
 // clusterTrailers name the commits that a cluster's tree was rendered from, and why its branch moves.
 func clusterTrailers(e fleet.Environment, a rollout.Action, cluster string,
-	runs rollout.ClusterSource) []gitstore.Trailer {
+	runs rollout.ClusterSource,
+) []gitstore.Trailer {
 	a.Source, a.Overtakes, a.ApprovedBy, a.Apps, a.Workspaces, a.Clusters = rollout.Source{Commit: runs.Commit},
 		a.Overtakes && a.Reason != "", nil, nil, nil, nil
 	list := append(trailers(e, a), gitstore.Trailer{Key: branch.TrailerCluster, Value: cluster})

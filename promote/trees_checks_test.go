@@ -133,8 +133,10 @@ func (w *trees) rendering(commit string) (map[string]string, error) {
 		return nil, err
 	}
 	defer func() { _ = writer.Close() }() // nothing of it is kept
-	result, err := w.h.RenderCommit(w.ctx, hydrate.CommitRequest{Environment: "prod", Commit: w.trunk[i],
-		State: branch.NewState("env/prod"), All: true}, writer)
+	result, err := w.h.RenderCommit(w.ctx, hydrate.CommitRequest{
+		Environment: "prod", Commit: w.trunk[i],
+		State: branch.NewState("env/prod"), All: true,
+	}, writer)
 	if err != nil {
 		return nil, err
 	}

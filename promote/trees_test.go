@@ -56,8 +56,10 @@ func TestModelOnTrees(t *testing.T) {
 		}
 	}
 	t.Logf("%d histories: %v", count, done)
-	for _, k := range []string{"promoted", "rollback of all", "rollback of clusters", "rollback of apps", "moved late",
-		"held", "halt", "request", "arrived", "verified", "behind as planned"} {
+	for _, k := range []string{
+		"promoted", "rollback of all", "rollback of clusters", "rollback of apps", "moved late",
+		"held", "halt", "request", "arrived", "verified", "behind as planned",
+	} {
 		if done[k] == 0 && count >= 300 {
 			t.Errorf("no history has %q: the model shows nothing about it", k)
 		}
@@ -199,8 +201,10 @@ func (w *trees) commit(environments ...string) error {
 		parent = w.trunk[n-1].Hash
 	}
 	who := gitstore.Signature{Name: "A", Email: "a@example.com", When: w.now}
-	hash, err := branch.Commit{Tree: tree, Parent: parent, Author: who, Committer: who,
-		Subject: fmt.Sprint("versions ", w.versions)}.Write(writer)
+	hash, err := branch.Commit{
+		Tree: tree, Parent: parent, Author: who, Committer: who,
+		Subject: fmt.Sprint("versions ", w.versions),
+	}.Write(writer)
 	if err != nil {
 		return err
 	}

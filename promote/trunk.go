@@ -68,7 +68,8 @@ func unknownHistory(err error) bool {
 
 // readTrunk walks the trunk's first parents back until it has seen all needed commits.
 func readTrunk(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, needed map[string]bool) (*trunk,
-	error) {
+	error,
+) {
 	t := &trunk{store: store, tip: tip, commits: map[string]gitstore.Commit{}}
 	rewritten, err := t.keepAncestors(ctx, needed)
 	if err != nil {

@@ -15,12 +15,16 @@ func TestNeededCommits(t *testing.T) {
 	of := func(prefix string) rollout.Source {
 		return rollout.Source{
 			Commit: prefix + "1", Apps: map[string]string{"shop": prefix + "2"},
-			Clusters: map[string]rollout.ClusterSource{"eu-1": {Commit: prefix + "3",
-				Apps: map[string]string{"web": prefix + "4"}}},
+			Clusters: map[string]rollout.ClusterSource{"eu-1": {
+				Commit: prefix + "3",
+				Apps:   map[string]string{"web": prefix + "4"},
+			}},
 		}
 	}
-	states := map[string]*branch.State{"prod": {Record: branch.RecordOf("prod", of("runs"), "", 0)},
-		"dev": branch.NewState("env/dev")}
+	states := map[string]*branch.State{
+		"prod": {Record: branch.RecordOf("prod", of("runs"), "", 0)},
+		"dev":  branch.NewState("env/dev"),
+	}
 	records := map[string]rollout.Record{"prod": {
 		Request: &rollout.Request{Source: of("request")}, Holds: []rollout.Hold{{Source: of("hold")}},
 		Declined: &rollout.Offered{Source: of("declined")},
@@ -44,8 +48,10 @@ func TestAmbiguousCommit(t *testing.T) {
 	t.Parallel()
 	const good, evil, other = "abcdef1234567890", "abcdef1999999999", "1234567aaaaaaaaa"
 	l := &commands{snapshot: &snapshot{trunk: &trunk{order: rollout.Trunk{other, good, evil}}}}
-	for revision, want := range map[string]string{"abcdef1": "", "abcdef12": good, "abcdef19": evil, "1234567": other,
-		good: good, "123456": ""} {
+	for revision, want := range map[string]string{
+		"abcdef1": "", "abcdef12": good, "abcdef19": evil, "1234567": other,
+		good: good, "123456": "",
+	} {
 		got, err := l.source(Command{Revision: revision}, &rollout.Situation{})
 		if (err == nil) != (want != "") || got.Commit != want {
 			t.Errorf("%s: the commit is %s, the error is %v, want %q", revision, got.Commit, err, want)

@@ -70,8 +70,10 @@ func BenchmarkWorkers(b *testing.B) {
 // time, which is comparable on a busy machine; wall time is not.
 func BenchmarkTarget(b *testing.B) {
 	contents := map[string]Content{}
-	for _, name := range []string{"podinfo-6.14.1", "argo-cd-10.1.1", "prometheus-29.27.0", "cert-manager-v1.21.1",
-		"traefik-41.3.0", "ingress-nginx-4.15.1"} {
+	for _, name := range []string{
+		"podinfo-6.14.1", "argo-cd-10.1.1", "prometheus-29.27.0", "cert-manager-v1.21.1",
+		"traefik-41.3.0", "ingress-nginx-4.15.1",
+	} {
 		archive, err := os.ReadFile(corpus + "/charts/" + name + ".tgz")
 		if err != nil {
 			b.Skipf("the corpus is not on this machine: %v", err)
@@ -85,8 +87,10 @@ func BenchmarkTarget(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				source := &HelmSource{Release: "r", Chart: c, Values: fmt.Appendf(nil, `{"fullnameOverride": "c-%04d"}`,
 					i%200), IncludeCRDs: true}
-				if _, err := e.Render(b.Context(), &Bundle{Namespace: "ns", KubeVersion: "1.33.2",
-					Sources: []Source{{Helm: source}}}); err != nil {
+				if _, err := e.Render(b.Context(), &Bundle{
+					Namespace: "ns", KubeVersion: "1.33.2",
+					Sources: []Source{{Helm: source}},
+				}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -32,8 +32,10 @@ const (
 )
 
 func newDocuments(l Limits) *documents {
-	return &documents{budget: l.Budget, maxOutput: l.MaxOutput, small: newDocumentCache(smallDocuments),
-		large: newDocumentCache(largeDocuments)}
+	return &documents{
+		budget: l.Budget, maxOutput: l.MaxOutput, small: newDocumentCache(smallDocuments),
+		large: newDocumentCache(largeDocuments),
+	}
 }
 
 // decode returns the objects of a text with the given SHA-256. Callers must not change the objects' YAML.
@@ -119,8 +121,10 @@ func encodeAll(decoded []manifest.Object, limit int) ([]Object, error) {
 		}
 		limit = max(limit-len(text), 1)
 		id := o.Identity()
-		out[i] = Object{ID: id, APIVersion: o.APIVersion(), YAML: text,
-			hook: helm.HookOf(o.Annotation(helm.HookAnnotation))}
+		out[i] = Object{
+			ID: id, APIVersion: o.APIVersion(), YAML: text,
+			hook: helm.HookOf(o.Annotation(helm.HookAnnotation)),
+		}
 		out[i].Scope = manifest.BuiltinScope(manifest.GroupKind{Group: id.Group, Kind: id.Kind})
 		if kind, scope, ok := manifest.CRDScope(o); ok {
 			out[i].Defines = &Definition{Kind: kind, Scope: scope}

@@ -42,8 +42,10 @@ type Engine struct {
 
 // NewEngine returns an engine.
 func NewEngine(limits Limits) *Engine {
-	return &Engine{limits: limits, docs: newDocuments(limits), kustomize: kustomize.NewBuilder(limits.Budget),
-		charts: map[string]*helm.Chart{}}
+	return &Engine{
+		limits: limits, docs: newDocuments(limits), kustomize: kustomize.NewBuilder(limits.Budget),
+		charts: map[string]*helm.Chart{},
+	}
 }
 
 // Render renders a bundle. If a template called a non-deterministic function, it renders a second time to find the
@@ -188,7 +190,8 @@ func firstList(lists ...[]string) []string {
 
 // release renders a loaded chart. o has what does not come from s. Of hooks, it keeps those for which keep is true.
 func (e *Engine) release(ctx context.Context, s *HelmSource, chart *helm.Chart, o helm.Options,
-	keep func(helm.Hook) bool) (outcome, error) {
+	keep func(helm.Hook) bool,
+) (outcome, error) {
 	o.ReleaseName, o.IncludeCRDs, o.SkipSchema, o.MaxOutput = s.Release, s.IncludeCRDs, s.SkipSchema, e.limits.MaxOutput
 	result, err := chart.Render(ctx, o)
 	if err != nil {
@@ -246,8 +249,10 @@ func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, pr
 	components := make([]kustomize.Component, len(b.Components))
 	charts := inflation{engine: e, bundle: b, probe: probe, left: e.limits.MaxOutput}
 	for i, c := range b.Components {
-		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root,
-			Inflate: charts.of(c.Charts)}
+		components[i] = kustomize.Component{
+			Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root,
+			Inflate: charts.of(c.Charts),
+		}
 	}
 	patched, err := e.kustomize.ApplyComponents(ctx, base, components, b.AllowUnmatched)
 	if err != nil {

@@ -40,8 +40,10 @@ func rivals(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, tool := range map[string]string{"helm3": "helm.sh/helm/v3/cmd/helm", "helm4": "helm.sh/helm/v4/cmd/helm",
-		"kustomize": "sigs.k8s.io/kustomize/kustomize/v5"} {
+	for name, tool := range map[string]string{
+		"helm3": "helm.sh/helm/v3/cmd/helm", "helm4": "helm.sh/helm/v4/cmd/helm",
+		"kustomize": "sigs.k8s.io/kustomize/kustomize/v5",
+	} {
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-C", "../tools", "-o", filepath.Join(dir, name), tool)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", tool, err, out)
@@ -243,8 +245,10 @@ func TestChartsEqualHelmTemplate(t *testing.T) {
 	for _, c := range helmCases(t) {
 		for _, version := range []int{3, 4} {
 			t.Run(fmt.Sprint(c.name, " Helm ", version), func(t *testing.T) {
-				args := []string{"template", "rel", c.place, "--namespace", "ns", "--kube-version", "1.33.2",
-					"--api-versions", "monitoring.coreos.com/v1"}
+				args := []string{
+					"template", "rel", c.place, "--namespace", "ns", "--kube-version", "1.33.2",
+					"--api-versions", "monitoring.coreos.com/v1",
+				}
 				if c.crds {
 					args = append(args, "--include-crds")
 				}
@@ -263,8 +267,10 @@ func TestChartsEqualHelmTemplate(t *testing.T) {
 				got, gotErr := engine.Render(t.Context(), &Bundle{
 					Namespace: "ns", KubeVersion: "1.33.2", APIVersions: []string{"monitoring.coreos.com/v1"},
 					Helm: version,
-					Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: c.content, Dependencies: c.deps,
-						Values: asJSON, IncludeCRDs: c.crds}}},
+					Sources: []Source{{Helm: &HelmSource{
+						Release: "rel", Chart: c.content, Dependencies: c.deps,
+						Values: asJSON, IncludeCRDs: c.crds,
+					}}},
 				})
 				if (wantErr == nil) != (gotErr == nil) {
 					t.Fatalf("Helm: %v\nSluice: %v", wantErr, gotErr)
@@ -360,8 +366,10 @@ func TestComponentsEqualKustomizeOnHelm(t *testing.T) {
 		t.Fatal(err)
 	}
 	component := folder(t, "testdata/component")
-	for name, data := range map[string][]byte{"all.yaml": want,
-		"kustomization.yaml": []byte("resources: [all.yaml]\ncomponents: [component]\n")} {
+	for name, data := range map[string][]byte{
+		"all.yaml":           want,
+		"kustomization.yaml": []byte("resources: [all.yaml]\ncomponents: [component]\n"),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -375,8 +383,10 @@ func TestComponentsEqualKustomizeOnHelm(t *testing.T) {
 	values, _ := json.Marshal(map[string]any{})
 	got, err := NewEngine(DefaultLimits()).Render(t.Context(), &Bundle{
 		Namespace: "ns", KubeVersion: "1.33.2", Components: []Component{{Files: component}},
-		Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: folder(t, "testdata/charts/plain"),
-			Values: values}}},
+		Sources: []Source{{Helm: &HelmSource{
+			Release: "rel", Chart: folder(t, "testdata/charts/plain"),
+			Values: values,
+		}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,8 +33,10 @@ func ExampleEngine_Render_helm() {
 	)
 	render(&renderer.Bundle{
 		Namespace: "shop", KubeVersion: "1.33.2",
-		Sources: []renderer.Source{{Helm: &renderer.HelmSource{Release: "hello", Chart: chart,
-			Values: []byte(`{"greeting": "hi"}`)}}},
+		Sources: []renderer.Source{{Helm: &renderer.HelmSource{
+			Release: "hello", Chart: chart,
+			Values: []byte(`{"greeting": "hi"}`),
+		}}},
 	})
 	// Output:
 	// apiVersion: v1
@@ -73,11 +75,15 @@ func ExampleBundle_Digest() {
 
 // The version of Helm is part of the digest of a bundle with charts. Other bundles render the same with each.
 func TestDigestOfHelmVersions(t *testing.T) {
-	chart := renderer.Source{Helm: &renderer.HelmSource{Release: "web",
-		Chart: renderer.Content{Name: "web", Digest: "a"}}}
+	chart := renderer.Source{Helm: &renderer.HelmSource{
+		Release: "web",
+		Chart:   renderer.Content{Name: "web", Digest: "a"},
+	}}
 	root := renderer.Source{Kustomize: &renderer.KustomizeSource{Files: renderer.Content{Name: "web", Digest: "a"}}}
-	inflated := renderer.Source{Kustomize: &renderer.KustomizeSource{Files: root.Kustomize.Files,
-		Charts: []renderer.KustomizeChart{{Chart: chart.Helm.Chart}}}}
+	inflated := renderer.Source{Kustomize: &renderer.KustomizeSource{
+		Files:  root.Kustomize.Files,
+		Charts: []renderer.KustomizeChart{{Chart: chart.Helm.Chart}},
+	}}
 	for name, c := range map[string]struct {
 		source renderer.Source
 		differ bool

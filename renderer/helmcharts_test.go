@@ -22,8 +22,10 @@ import (
 var record = flag.Bool("record", false, "write what kustomize build prints into testdata/helmcharts/cases")
 
 // enableHelm are the arguments of `kustomize` that the recorded outputs come from, before the root.
-var enableHelm = []string{"build", "--enable-helm", "--helm-kube-version", "1.33.2", "--helm-api-versions",
-	"monitoring.coreos.com/v1"}
+var enableHelm = []string{
+	"build", "--enable-helm", "--helm-kube-version", "1.33.2", "--helm-api-versions",
+	"monitoring.coreos.com/v1",
+}
 
 // helmChartsCase is a tree with helmCharts and what `kustomize build --enable-helm` prints for it.
 type helmChartsCase struct {
@@ -49,8 +51,10 @@ func helmChartsCases(t *testing.T, repo string) []helmChartsCase {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := helmChartsCase{name: strings.TrimSuffix(filepath.Base(name), ".txtar"), file: name, archive: archive,
-			dir: t.TempDir(), root: "root"}
+		c := helmChartsCase{
+			name: strings.TrimSuffix(filepath.Base(name), ".txtar"), file: name, archive: archive,
+			dir: t.TempDir(), root: "root",
+		}
 		for _, f := range archive.Files {
 			if f.Name == wantFile {
 				c.want = string(f.Data)
@@ -101,8 +105,10 @@ func (c *helmChartsCase) render(t *testing.T, archive []byte) (*Rendering, error
 		return nil, err
 	}
 	for i := range charts {
-		one := KustomizeChart{Dir: charts[i].Dir, Index: charts[i].Index,
-			Chart: Content{Name: "show", Digest: "archive", Archive: archive}}
+		one := KustomizeChart{
+			Dir: charts[i].Dir, Index: charts[i].Index,
+			Chart: Content{Name: "show", Digest: "archive", Archive: archive},
+		}
 		dir, exists, err := walker.Locate(&charts[i])
 		if err != nil {
 			return nil, err
@@ -128,8 +134,10 @@ func packed(t *testing.T, version string) []byte {
 		if f.Path == "Chart.yaml" {
 			f.Data = bytes.ReplaceAll(f.Data, []byte("1.2.3"), []byte(version))
 		}
-		if err := w.WriteHeader(&tar.Header{Name: "show/" + f.Path, Mode: 0o644,
-			Size: int64(len(f.Data))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Name: "show/" + f.Path, Mode: 0o644,
+			Size: int64(len(f.Data)),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write(f.Data); err != nil {
@@ -251,8 +259,10 @@ func TestHelmChartsOfARoot(t *testing.T) {
 	source := func(template string) *KustomizeSource {
 		return &KustomizeSource{
 			Root: "app",
-			Files: Content{Name: "app", Digest: "app", Files: []File{{"app/kustomization.yaml",
-				[]byte("helmCharts:\n- name: c\n  releaseName: r\n")}}},
+			Files: Content{Name: "app", Digest: "app", Files: []File{{
+				"app/kustomization.yaml",
+				[]byte("helmCharts:\n- name: c\n  releaseName: r\n"),
+			}}},
 			Charts: []KustomizeChart{{Dir: "app", Chart: Content{Name: "app/charts/c", Digest: template, Files: []File{
 				{"Chart.yaml", []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
 				{"templates/cm.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: " +
@@ -293,10 +303,12 @@ func TestHelmChartsOfAComponent(t *testing.T) {
 	t.Parallel()
 	const objects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own, namespace: x}\n"
 	files := []File{
-		{"comp/kustomization.yaml",
+		{
+			"comp/kustomization.yaml",
 			[]byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nnamespace: shop\nresources: [../base]\n" +
 				"helmCharts:\n- {name: c, releaseName: r, valuesFile: v.yaml, valuesInline: {b: two}}\ncommonAnnotations: {by: component}\n" +
-				"patches:\n- {target: {kind: ConfigMap, name: c-r}, patch: '[{\"op\": \"add\", \"path\": \"/data/more\", \"value\": \"1\"}, {\"op\": \"replace\", \"path\": \"/metadata/name\", \"value\": \"new\"}]', options: {allowNameChange: true}}\n")},
+				"patches:\n- {target: {kind: ConfigMap, name: c-r}, patch: '[{\"op\": \"add\", \"path\": \"/data/more\", \"value\": \"1\"}, {\"op\": \"replace\", \"path\": \"/metadata/name\", \"value\": \"new\"}]', options: {allowNameChange: true}}\n"),
+		},
 		{"comp/v.yaml", []byte("a: one\n")},
 		{"base/kustomization.yaml", []byte("namePrefix: p-\nhelmCharts: [{name: c, releaseName: of-base}]\n")},
 	}
@@ -321,14 +333,20 @@ func TestHelmChartsOfAComponent(t *testing.T) {
 		return got.Objects
 	}
 	layered := Bundle{
-		Sources: []Source{{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m",
-			Files: []File{{"own.yaml", []byte(objects)}}}}}},
-		Components: []Component{{Root: "comp", Files: Content{Name: "comp", Digest: "comp", Files: files},
-			Charts: charts}},
+		Sources: []Source{{Manifests: &ManifestsSource{Files: Content{
+			Name: "m", Digest: "m",
+			Files: []File{{"own.yaml", []byte(objects)}},
+		}}}},
+		Components: []Component{{
+			Root: "comp", Files: Content{Name: "comp", Digest: "comp", Files: files},
+			Charts: charts,
+		}},
 	}
 	got := render(&layered)
-	want := render(&Bundle{Sources: []Source{{Kustomize: &KustomizeSource{Root: "root",
-		Files: Content{Name: "root", Digest: "root", Files: root}, Charts: charts}}}})
+	want := render(&Bundle{Sources: []Source{{Kustomize: &KustomizeSource{
+		Root:  "root",
+		Files: Content{Name: "root", Digest: "root", Files: root}, Charts: charts,
+	}}}})
 	if len(got) != 3 || len(want) != 3 {
 		t.Fatalf("%d objects, and %d of a root", len(got), len(want))
 	}

@@ -70,11 +70,15 @@ func (c *hostileCase) content(t *testing.T, name string, files map[string]string
 func doublingBases(n int) []File {
 	var out []File
 	for i := range n {
-		out = append(out, File{fmt.Sprintf("d%d/kustomization.yaml", i),
-			fmt.Appendf(nil, "resources: [../a%d, ../b%d]\n", i, i)})
+		out = append(out, File{
+			fmt.Sprintf("d%d/kustomization.yaml", i),
+			fmt.Appendf(nil, "resources: [../a%d, ../b%d]\n", i, i),
+		})
 		for _, side := range []string{"a", "b"} {
-			out = append(out, File{fmt.Sprintf("%s%d/kustomization.yaml", side, i),
-				fmt.Appendf(nil, "resources: [../d%d]\n", i+1)})
+			out = append(out, File{
+				fmt.Sprintf("%s%d/kustomization.yaml", side, i),
+				fmt.Appendf(nil, "resources: [../d%d]\n", i+1),
+			})
 		}
 	}
 	return append(out, File{fmt.Sprintf("d%d/kustomization.yaml", n), []byte("resources: []\n")})
@@ -85,8 +89,10 @@ func (c *hostileCase) bundle(t *testing.T) *Bundle {
 	out := &Bundle{Namespace: "ns", KubeVersion: "1.33.0"}
 	switch {
 	case c.Archive != nil:
-		out.Sources = []Source{{Helm: &HelmSource{Release: "r", Chart: Content{Name: "x 1.0.0", Digest: c.Name,
-			Archive: pack(t, *c.Archive)}}}}
+		out.Sources = []Source{{Helm: &HelmSource{Release: "r", Chart: Content{
+			Name: "x 1.0.0", Digest: c.Name,
+			Archive: pack(t, *c.Archive),
+		}}}}
 	case c.Kustomize != nil:
 		out.Sources = []Source{{Kustomize: &KustomizeSource{Files: c.content(t, "tree", c.Kustomize), Root: "app"}}}
 	case c.Component != nil:
@@ -123,15 +129,19 @@ func pack(t *testing.T, entries []hostileEntry) []byte {
 		return []byte("junk")
 	}
 	const chart = "apiVersion: v2\nname: x\nversion: 1.0.0\n"
-	types := map[string]byte{"": tar.TypeReg, "symlink": tar.TypeSymlink, "link": tar.TypeLink, "device": tar.TypeChar,
-		"fifo": tar.TypeFifo}
+	types := map[string]byte{
+		"": tar.TypeReg, "symlink": tar.TypeSymlink, "link": tar.TypeLink, "device": tar.TypeChar,
+		"fifo": tar.TypeFifo,
+	}
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	w := tar.NewWriter(zipped)
 	for _, e := range append([]hostileEntry{{Name: "x/Chart.yaml", Text: chart}}, entries...) {
 		data := append([]byte(e.Text), make([]byte, e.Size)...)
-		if err := w.WriteHeader(&tar.Header{Name: e.Name, Typeflag: types[e.Type], Linkname: e.Link, Mode: 0o644,
-			Size: int64(len(data))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Name: e.Name, Typeflag: types[e.Type], Linkname: e.Link, Mode: 0o644,
+			Size: int64(len(data)),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write(data); err != nil {

@@ -67,7 +67,8 @@ func (n *inflation) of(charts []KustomizeChart) kustomize.Inflate {
 // inflate renders an entry of helmCharts like `kustomize build --enable-helm --helm-kube-version VERSION
 // --helm-api-versions APIS` with the versions of the cluster.
 func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart, r *kustomize.Release,
-	probe bool) (outcome, error) {
+	probe bool,
+) (outcome, error) {
 	i := slices.IndexFunc(charts, func(c KustomizeChart) bool { return c.Dir == r.Dir && c.Index == r.Index })
 	if i < 0 {
 		return outcome{}, errors.New("the bundle does not have the chart")

@@ -87,9 +87,11 @@ func randomDocument(r *rand.Rand, next *int, depth int) string {
 	case n == 3:
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMapList%s, items: [{metadata: {name: %s}}, {metadata: {name: %s}}]}", metadata(), name(), name())
 	case n == 4:
-		wrong := []string{"{}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: }}",
+		wrong := []string{
+			"{}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: }}",
 			"{apiVersion: v1, kind: ConfigMap, metadata: {name: \"\"}}", "{apiVersion: v1, kind: ConfigMap}",
-			"{kind: A, metadata: {name: a}}", "{a: b}"}
+			"{kind: A, metadata: {name: a}}", "{a: b}",
+		}
 		return wrong[r.IntN(len(wrong))]
 	default:
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}", name())
@@ -116,19 +118,29 @@ func TestNothingIsLost(t *testing.T) {
 		}
 		for name, s := range map[string]Source{
 			"manifests": {Manifests: &ManifestsSource{Files: files()}},
-			"kustomize": {Kustomize: &KustomizeSource{Root: "ROOT",
-				Files: Content{Name: "x", Digest: text.String(), Files: []File{{"ROOT/kustomization.yaml",
-					[]byte("resources: [a.yaml]\n")}, {"ROOT/a.yaml", data}}}}},
-			"helm": {Helm: &HelmSource{Release: "r", Values: []byte("{}"),
-				Chart: chart(map[string]string{"a.yaml": text.String()})}},
-			"crds": {Helm: &HelmSource{Release: "r", Values: []byte("{}"), IncludeCRDs: true,
-				Chart: files(File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")})}},
+			"kustomize": {Kustomize: &KustomizeSource{
+				Root: "ROOT",
+				Files: Content{Name: "x", Digest: text.String(), Files: []File{{
+					"ROOT/kustomization.yaml",
+					[]byte("resources: [a.yaml]\n"),
+				}, {"ROOT/a.yaml", data}}},
+			}},
+			"helm": {Helm: &HelmSource{
+				Release: "r", Values: []byte("{}"),
+				Chart: chart(map[string]string{"a.yaml": text.String()}),
+			}},
+			"crds": {Helm: &HelmSource{
+				Release: "r", Values: []byte("{}"), IncludeCRDs: true,
+				Chart: files(File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}),
+			}},
 		} {
 			if name == "crds" {
 				s.Helm.Chart.Files[1].Path = "crds/a.yaml"
 			}
-			got, err := engine.Render(t.Context(), &Bundle{Namespace: "ns", KubeVersion: "1.33.0",
-				Sources: []Source{s}})
+			got, err := engine.Render(t.Context(), &Bundle{
+				Namespace: "ns", KubeVersion: "1.33.0",
+				Sources: []Source{s},
+			})
 			if err != nil {
 				if !strings.Contains(err.Error(), "a.yaml") && !strings.HasPrefix(err.Error(),
 					"kustomize build ROOT: result for ") {

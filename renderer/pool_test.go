@@ -77,8 +77,10 @@ func TestFailuresBelongToAnOwner(t *testing.T) {
 	for range maxFailures {
 		s.add(at("a", worker.Untrusted, "x"), ErrTimeout)
 	}
-	for _, other := range []sourceSet{at("b", worker.Untrusted, "x"), at("a", worker.Trusted, "x"),
-		at("a", worker.Untrusted, "y")} {
+	for _, other := range []sourceSet{
+		at("b", worker.Untrusted, "x"), at("a", worker.Trusted, "x"),
+		at("a", worker.Untrusted, "y"),
+	} {
 		if err := s.check(other); err != nil {
 			t.Errorf("%v: the error is %v", other, err)
 		}
@@ -99,8 +101,10 @@ func TestForgedAnswersAreRefused(t *testing.T) {
 		"heavy, too": {Rendering: &Rendering{}, Heavy: true},
 		"no kind":    {Rendering: &Rendering{Objects: []Object{object("", "a")}}},
 		"no name":    {Rendering: &Rendering{Objects: []Object{object("Pod", "")}}},
-		"other group": {Rendering: &Rendering{Objects: []Object{{ID: manifest.Identity{Group: "apps", Kind: "Pod",
-			Name: "a"}, APIVersion: "v1", YAML: []byte("x\n")}}}},
+		"other group": {Rendering: &Rendering{Objects: []Object{{ID: manifest.Identity{
+			Group: "apps", Kind: "Pod",
+			Name: "a",
+		}, APIVersion: "v1", YAML: []byte("x\n")}}}},
 		"out of order": {Rendering: &Rendering{Objects: []Object{object("Pod", "b"), object("Pod", "a")}}},
 	} {
 		if err := a.validate(); err == nil {
@@ -164,8 +168,11 @@ func FuzzAnswer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, a := range []answer{{Heavy: true}, {Error: &InputError{Message: "m\x1b"}},
-		{Rendering: &Rendering{Notes: []string{"n"}, Objects: []Object{{YAML: []byte("x")}}}}} {
+	for _, a := range []answer{
+		{Heavy: true},
+		{Error: &InputError{Message: "m\x1b"}},
+		{Rendering: &Rendering{Notes: []string{"n"}, Objects: []Object{{YAML: []byte("x")}}}},
+	} {
 		data, err := c.enc.Marshal([]answer{a})
 		if err != nil {
 			f.Fatal(err)
@@ -219,7 +226,8 @@ func TestContentsAreAskedForOnce(t *testing.T) {
 		}
 		_, err = h.For(worker.Owner{Repository: owner}).Call(t.Context(),
 			worker.Call{Job: JobRender, Input: input, Answer: func(_ context.Context, name string,
-				digest []byte) ([]byte, error) {
+				digest []byte,
+			) ([]byte, error) {
 				asked.Add(1)
 				return supply(c, []*pending{{bundle: b}}, name, digest)
 			}})

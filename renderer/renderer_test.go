@@ -31,8 +31,10 @@ func pool(tb testing.TB, timeout time.Duration) *Pool {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := NewPool(PoolOptions{Command: []string{self, "render-child"}, Size: 1, Timeout: timeout,
-		MemoryLimit: 256 << 20})
+	p := NewPool(PoolOptions{
+		Command: []string{self, "render-child"}, Size: 1, Timeout: timeout,
+		MemoryLimit: 256 << 20,
+	})
 	tb.Cleanup(p.Close)
 	return p
 }
@@ -52,8 +54,10 @@ func chart(templates map[string]string) Content {
 }
 
 func helmBundle(values string, templates map[string]string) *Bundle {
-	return &Bundle{Namespace: "ns", KubeVersion: "1.33.0", Sources: []Source{{Helm: &HelmSource{Release: "r",
-		Chart: chart(templates), Values: []byte(values)}}}}
+	return &Bundle{Namespace: "ns", KubeVersion: "1.33.0", Sources: []Source{{Helm: &HelmSource{
+		Release: "r",
+		Chart:   chart(templates), Values: []byte(values),
+	}}}}
 }
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  v: %s\n"
@@ -75,8 +79,10 @@ func TestEngineAndPoolAgree(t *testing.T) {
 	b.Components = []Component{{Files: Content{Name: "apps/x/layers/c", Digest: "c", Files: []File{
 		{"kustomization.yaml", []byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches:\n- target: {kind: ConfigMap}\n  patch: |-\n    - {op: add, path: /data/extra, value: \"on\"}\n")},
 	}}}}
-	b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m",
-		Files: []File{{"n.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")}}}}})
+	b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{Files: Content{
+		Name: "m", Digest: "m",
+		Files: []File{{"n.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")}},
+	}}})
 	in := render(t, NewEngine(DefaultLimits()), b)
 	p := pool(t, time.Minute)
 	for range 2 { // the second time, the child holds all contents
@@ -168,8 +174,10 @@ func TestUnstableFieldsAreNamed(t *testing.T) {
 		"random":  {fmt.Sprintf(configMap, "a", `{{ randAlphaNum 20 | quote }}`), "data.v"},
 		"by day":  {fmt.Sprintf(configMap, "a", `{{ now | date "2006-01-02" | quote }}`), "data.v"},
 		"in name": {fmt.Sprintf(configMap, `a-{{ randNumeric 12 }}`, "x"), "object"},
-		"helper": {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ include "pw" . }}`),
-			"data.v"},
+		"helper": {
+			`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ include "pw" . }}`),
+			"data.v",
+		},
 		"values":  {fmt.Sprintf(configMap, "a", `{{ tpl .Values.t . }}`), "data.v"},
 		"dated":   {fmt.Sprintf(configMap, "a", `{{ tpl "{{ now | date \"2006-01-02\" }}" . | quote }}`), "data.v"},
 		"default": {fmt.Sprintf(configMap, "a", `{{ date "2006-01-02" "no time" | quote }}`), "data.v"},
@@ -177,13 +185,17 @@ func TestUnstableFieldsAreNamed(t *testing.T) {
 		"round":   {fmt.Sprintf(configMap, "a", `{{ durationRound "25h" | quote }}`), ""},
 		"in zone": {fmt.Sprintf(configMap, "a", `{{ htmlDateInZone "no time" "UTC" | quote }}`), "data.v"},
 		"ago":     {fmt.Sprintf(configMap, "a", `{{ ago (toDate "2006-01-02" "2020-01-02") | quote }}`), "data.v"},
-		"rounded": {fmt.Sprintf(configMap, "a", `{{ durationRound (toDate "2006-01-02" "2020-01-02") | quote }}`),
-			"data.v"},
+		"rounded": {
+			fmt.Sprintf(configMap, "a", `{{ durationRound (toDate "2006-01-02" "2020-01-02") | quote }}`),
+			"data.v",
+		},
 		"seconds": {fmt.Sprintf(configMap, "a", `{{ htmlDate 1700000000 | quote }} # {{ now }}`), ""},
 		"nested": {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a",
 			`{{ tpl "{{ include \"pw\" . }}" . }}`), "data.v"},
-		"skipped": {`{{ if .Values.missing }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ tpl "x" . }}`),
-			""},
+		"skipped": {
+			`{{ if .Values.missing }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ tpl "x" . }}`),
+			"",
+		},
 		"stable": {fmt.Sprintf(configMap, "a", `{{ "x" | sha256sum }}`), ""},
 		"unused": {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", "x"), ""},
 	} {
@@ -252,8 +264,10 @@ func TestObjectsOfOneIdentity(t *testing.T) {
 	b := func(second string) *Bundle {
 		out := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "same", "x")})
 		out.Sources = append(out.Sources, Source{Manifests: &ManifestsSource{Files: Content{
-			Name: "apps/x/extra", Digest: "m" + second, Files: []File{{"n.yaml",
-				fmt.Appendf(nil, configMap, "same", second)}},
+			Name: "apps/x/extra", Digest: "m" + second, Files: []File{{
+				"n.yaml",
+				fmt.Appendf(nil, configMap, "same", second),
+			}},
 		}}})
 		return out
 	}
@@ -280,22 +294,40 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		templates map[string]string
 		want      InputError
 	}{
-		"value": {map[string]string{"a.yaml": "x: {{ .Values.b.c }}"},
-			InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 13, Message: "nil pointer"}},
-		"helper": {map[string]string{"a.yaml": "\nx: {{ include \"h\" . }}", "_h.tpl": helper},
-			InputError{File: "charts/x/templates/_h.tpl", Line: 3, Column: 10,
-				Message: "called from charts/x/templates/a.yaml:2"}},
-		"parse": {map[string]string{"a.yaml": "\n\nx: {{ if }}"},
-			InputError{File: "charts/x/templates/a.yaml", Line: 3, Message: "missing value for if"}},
-		"refused": {map[string]string{"a.yaml": "x: {{ required \"need b\" .Values.b }}"},
-			InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6,
-				Message: "need b (the template refuses these values)"}},
-		"yaml": {map[string]string{"a.yaml": "a: b: c"}, InputError{File: "charts/x/templates/a.yaml",
-			Message: "document 1"}},
-		"tpl": {map[string]string{"a.yaml": "\nx: {{ tpl \"{{ .Values.b.c }}\" . }}"},
-			InputError{File: "charts/x/templates/a.yaml", Line: 2, Column: 6, Message: "nil pointer"}},
-		"forged": {map[string]string{"a.yaml": "x: {{ fail \"template: etc/passwd:1:2: no\" }}"},
-			InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6, Message: "template: etc/passwd:1:2: no"}},
+		"value": {
+			map[string]string{"a.yaml": "x: {{ .Values.b.c }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 13, Message: "nil pointer"},
+		},
+		"helper": {
+			map[string]string{"a.yaml": "\nx: {{ include \"h\" . }}", "_h.tpl": helper},
+			InputError{
+				File: "charts/x/templates/_h.tpl", Line: 3, Column: 10,
+				Message: "called from charts/x/templates/a.yaml:2",
+			},
+		},
+		"parse": {
+			map[string]string{"a.yaml": "\n\nx: {{ if }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 3, Message: "missing value for if"},
+		},
+		"refused": {
+			map[string]string{"a.yaml": "x: {{ required \"need b\" .Values.b }}"},
+			InputError{
+				File: "charts/x/templates/a.yaml", Line: 1, Column: 6,
+				Message: "need b (the template refuses these values)",
+			},
+		},
+		"yaml": {map[string]string{"a.yaml": "a: b: c"}, InputError{
+			File:    "charts/x/templates/a.yaml",
+			Message: "document 1",
+		}},
+		"tpl": {
+			map[string]string{"a.yaml": "\nx: {{ tpl \"{{ .Values.b.c }}\" . }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 2, Column: 6, Message: "nil pointer"},
+		},
+		"forged": {
+			map[string]string{"a.yaml": "x: {{ fail \"template: etc/passwd:1:2: no\" }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6, Message: "template: etc/passwd:1:2: no"},
+		},
 	} {
 		_, err := NewEngine(DefaultLimits()).Render(t.Context(), helmBundle(`{}`, c.templates))
 		got, ok := errors.AsType[*InputError](err)

@@ -15,22 +15,32 @@ func TestHookWithTheNameOfAnObject(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second, want, note, err string
 	}{
-		"a hook after": {first: object, second: hook("helm.sh/hook: pre-install"), want: object,
-			note: "ServiceAccount sa from m/b.yaml is left out: it is a hook"},
-		"a hook before": {first: hook("helm.sh/hook: pre-install"), second: object, want: object,
-			note: "ServiceAccount sa from m/a.yaml is left out: it is a hook"},
-		"a hook of Argo CD": {first: hook("argocd.argoproj.io/hook: PreSync"), second: object, want: object,
-			note: "m/a.yaml is left out"},
-		"two hooks": {first: hook("helm.sh/hook: pre-install"),
-			second: hook("helm.sh/hook: post-delete"), want: "helm.sh/hook: pre-install", note: "m/b.yaml is left out"},
+		"a hook after": {
+			first: object, second: hook("helm.sh/hook: pre-install"), want: object,
+			note: "ServiceAccount sa from m/b.yaml is left out: it is a hook",
+		},
+		"a hook before": {
+			first: hook("helm.sh/hook: pre-install"), second: object, want: object,
+			note: "ServiceAccount sa from m/a.yaml is left out: it is a hook",
+		},
+		"a hook of Argo CD": {
+			first: hook("argocd.argoproj.io/hook: PreSync"), second: object, want: object,
+			note: "m/a.yaml is left out",
+		},
+		"two hooks": {
+			first:  hook("helm.sh/hook: pre-install"),
+			second: hook("helm.sh/hook: post-delete"), want: "helm.sh/hook: pre-install", note: "m/b.yaml is left out",
+		},
 		"equal objects":            {first: object, second: object, want: object, note: "with equal content"},
 		"two objects of a release": {first: object, second: hook("a: b"), err: "with different content"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &renderer.Bundle{Sources: []renderer.Source{{Manifests: &renderer.ManifestsSource{Files: renderer.Content{
-				Name: "m", Files: []renderer.File{{Path: "a.yaml", Data: []byte(c.first)},
-					{Path: "b.yaml", Data: []byte(c.second)}},
+				Name: "m", Files: []renderer.File{
+					{Path: "a.yaml", Data: []byte(c.first)},
+					{Path: "b.yaml", Data: []byte(c.second)},
+				},
 			}}}}}
 			got, err := renderer.NewEngine(renderer.DefaultLimits()).Render(t.Context(), b)
 			if c.err != "" {

@@ -126,8 +126,10 @@ func GroupWithheld(list []diff.Withheld) []*WithheldGroup {
 		k := key{w.Message, w.Before}
 		g := find[k]
 		if g == nil {
-			g = &WithheldGroup{Message: w.Message, File: w.File, Line: w.Line, Before: w.Before,
-				byEnv: map[string]int{}}
+			g = &WithheldGroup{
+				Message: w.Message, File: w.File, Line: w.Line, Before: w.Before,
+				byEnv: map[string]int{},
+			}
 			find[k] = g
 			out = append(out, g)
 		}
@@ -201,8 +203,10 @@ func (g *WithheldGroup) add(w *diff.Withheld) {
 	i, ok := g.byEnv[w.Environment]
 	if !ok {
 		g.byEnv[w.Environment] = len(g.Where)
-		g.Where = append(g.Where, diff.Reach{Environment: w.Environment, Pattern: diff.Place(w.Environment, w.Cluster),
-			Clusters: 1})
+		g.Where = append(g.Where, diff.Reach{
+			Environment: w.Environment, Pattern: diff.Place(w.Environment, w.Cluster),
+			Clusters: 1,
+		})
 		return
 	}
 	g.Where[i].Pattern = w.Environment // with its number: some of the environment's clusters

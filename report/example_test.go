@@ -11,8 +11,10 @@ import (
 
 // nothing is the review of a change without an effect.
 func nothing() *report.Review {
-	return &report.Review{Fleet: "acme", Base: strings.Repeat("a", 40), Head: strings.Repeat("b", 40),
-		Changes: &diff.ChangeSet{}, Verdict: "pass"}
+	return &report.Review{
+		Fleet: "acme", Base: strings.Repeat("a", 40), Head: strings.Repeat("b", 40),
+		Changes: &diff.ChangeSet{}, Verdict: "pass",
+	}
 }
 
 // Markdown is the comment on a merge request. It stays below the limit of the forge, and says what it left out.

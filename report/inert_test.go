@@ -201,16 +201,20 @@ func TestHostileIsInert(t *testing.T) {
 }
 
 func TestMarkerRoundTrip(t *testing.T) {
-	want := report.MarkerInfo{ID: "a b-->\n", Head: "abc", Digest: "d",
-		Groups: report.Groups{Head: "h", IDs: []string{"x:y:a", "z:w:b"}}, Before: report.Groups{Head: "g"}}
+	want := report.MarkerInfo{
+		ID: "a b-->\n", Head: "abc", Digest: "d",
+		Groups: report.Groups{Head: "h", IDs: []string{"x:y:a", "z:w:b"}}, Before: report.Groups{Head: "g"},
+	}
 	line := report.Marker(want)
 	got, ok := report.ParseMarker(line + "\r\nbody")
 	if !ok || got.ID != want.ID || got.Head != want.Head || !slices.Equal(got.Groups.IDs, want.Groups.IDs) ||
 		got.Groups.Head != "h" || got.Before.Head != "g" {
 		t.Errorf("%q came back as %+v, %v", line, got, ok)
 	}
-	for _, body := range []string{"", "text\n" + line, " " + line, "<!-- sluice-review v10 -->", line[:len(line)-4],
-		"> " + line} {
+	for _, body := range []string{
+		"", "text\n" + line, " " + line, "<!-- sluice-review v10 -->", line[:len(line)-4],
+		"> " + line,
+	} {
 		if _, ok := report.ParseMarker(body); ok {
 			t.Errorf("%q counts as a marker", body)
 		}

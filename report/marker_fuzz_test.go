@@ -10,8 +10,10 @@ import (
 // FuzzParseMarker reads the first line of comments that anybody may write. What it accepts writes a line that reads the
 // same, and that ends no HTML comment early.
 func FuzzParseMarker(f *testing.F) {
-	f.Add(report.Marker(report.MarkerInfo{ID: "fleet --> a,b", Head: "01ab", Digest: "ff",
-		Groups: report.Groups{Head: "01ab", IDs: []string{"p:i:a", "q:j:b"}}}) + "\n## Sluice")
+	f.Add(report.Marker(report.MarkerInfo{
+		ID: "fleet --> a,b", Head: "01ab", Digest: "ff",
+		Groups: report.Groups{Head: "01ab", IDs: []string{"p:i:a", "q:j:b"}},
+	}) + "\n## Sluice")
 	f.Add("<!-- sluice-review v1 head=%00 groups=,, of=x%2D%2D -->\r\nbody")
 	f.Add("<!-- sluice-review v1 -- head=a -->")
 	f.Fuzz(func(t *testing.T, body string) {

@@ -105,8 +105,10 @@ func TestFindingsAreGrouped(t *testing.T) {
 			r.Findings.Introduced = append(r.Findings.Introduced, report.Finding{
 				Rule: "image-tag", Severity: report.SeverityWarning, Message: "the image has no digest",
 				Hint: "pin the image", Path: "spec.image", App: "web",
-				Object: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "web",
-					Name: fmt.Sprintf("web-%d", i)}, Environment: env, Clusters: []string{env},
+				Object: manifest.Identity{
+					Group: "apps", Kind: "Deployment", Namespace: "web",
+					Name: fmt.Sprintf("web-%d", i),
+				}, Environment: env, Clusters: []string{env},
 			})
 			r.Warnings = append(r.Warnings, fmt.Sprintf("clusters/%s-%d.yaml:3: the label tier is not used", env, i))
 		}
@@ -142,8 +144,10 @@ func TestEqualFailuresAreGrouped(t *testing.T) {
 	r := oneTarget()
 	r.Verdict = report.VerdictError
 	for i := range 339 {
-		r.Changes.Withheld = append(r.Changes.Withheld, diff.Withheld{App: fmt.Sprintf("app-%d", i), Cluster: "eu-1",
-			Environment: "prod", Message: "base/kustomization.yaml:3: no file patch.yaml"})
+		r.Changes.Withheld = append(r.Changes.Withheld, diff.Withheld{
+			App: fmt.Sprintf("app-%d", i), Cluster: "eu-1",
+			Environment: "prod", Message: "base/kustomization.yaml:3: no file patch.yaml",
+		})
 	}
 	text := terminal(r, false)
 	if n := strings.Count(text, "no file patch.yaml"); n != 1 ||
@@ -154,8 +158,10 @@ func TestEqualFailuresAreGrouped(t *testing.T) {
 
 // The last line of the findings does not count targets as checked that could not be rendered.
 func TestFindingsOfWithheldTargets(t *testing.T) {
-	r := &report.Review{Changes: &diff.ChangeSet{Compared: 3, Withheld: []diff.Withheld{{App: "web", Cluster: "eu-1",
-		Message: "no chart"}}}}
+	r := &report.Review{Changes: &diff.ChangeSet{Compared: 3, Withheld: []diff.Withheld{{
+		App: "web", Cluster: "eu-1",
+		Message: "no chart",
+	}}}}
 	var out strings.Builder
 	report.TerminalFindings(&out, r, report.TerminalOptions{})
 	if got := out.String(); !strings.Contains(got, "\n3 targets checked, 1 not checked, 0 errors, ") ||
@@ -182,8 +188,10 @@ func TestPlaceIsNotRepeated(t *testing.T) {
 		t.Errorf("the result of Place is %q", got)
 	}
 	r := oneTarget()
-	r.Findings.Introduced = []report.Finding{{Rule: "r", Severity: report.SeverityError, Message: "m",
-		Environment: "production", Clusters: []string{"production"}}}
+	r.Findings.Introduced = []report.Finding{{
+		Rule: "r", Severity: report.SeverityError, Message: "m",
+		Environment: "production", Clusters: []string{"production"},
+	}}
 	if text, _ := report.Markdown(r, githubLimit); strings.Contains(text, "production/production") {
 		t.Errorf("the text is %s", text)
 	}
@@ -253,8 +261,10 @@ func TestSince(t *testing.T) {
 	withheld := at("h5", threeApps())
 	gone := withheld.Changes.Groups[2]
 	withheld.Changes.Groups = withheld.Changes.Groups[:2]
-	withheld.Changes.Withheld = []diff.Withheld{{App: gone.App, Cluster: gone.Clusters[0], Environment: "prod",
-		Message: "m"}}
+	withheld.Changes.Withheld = []diff.Withheld{{
+		App: gone.App, Cluster: gone.Clusters[0], Environment: "prod",
+		Message: "m",
+	}}
 	if got := names(report.Since(m1, withheld)); got != "h1: 0 new, 0 changed, 0 gone" {
 		t.Errorf("of a withheld target: %s", got)
 	}
@@ -288,27 +298,37 @@ func TestVerdictWordsOfCriticals(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	finding := func(severity report.Severity, rule string) report.Finding {
-		return report.Finding{Severity: severity, Rule: rule, App: "shop",
-			Object: manifest.Identity{Kind: "Deployment", Namespace: "shop", Name: "web\nforged"}}
+		return report.Finding{
+			Severity: severity, Rule: rule, App: "shop",
+			Object: manifest.Identity{Kind: "Deployment", Namespace: "shop", Name: "web\nforged"},
+		}
 	}
 	for want, r := range map[string]*report.Review{
-		"": {Changes: &diff.ChangeSet{},
-			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a")}}},
+		"": {
+			Changes:  &diff.ChangeSet{},
+			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a")}},
+		},
 		"incomplete review — the fleet is broken": {Errors: []string{"the fleet is broken"}},
 		"1 target cannot be rendered, 2 new errors of the policy, the first: image-tag in shop, Deployment shop/web\\nforged": {
 			Changes: &diff.ChangeSet{Withheld: make([]diff.Withheld, 1)},
-			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a"),
-				finding(report.SeverityError, "image-tag"), finding(report.SeverityError, "b")}},
+			Findings: report.Findings{Introduced: []report.Finding{
+				finding(report.SeverityWarning, "a"),
+				finding(report.SeverityError, "image-tag"), finding(report.SeverityError, "b"),
+			}},
 		},
 		"1 new error of the policy: image-tag in shop, Deployment shop/web\\nforged": {
 			Changes:  &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}, // the change mends it
 			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityError, "image-tag")}},
 		},
-		"1 new error of the policy: cluster-emptied on prod (4)": {Changes: &diff.ChangeSet{},
+		"1 new error of the policy: cluster-emptied on prod (4)": {
+			Changes: &diff.ChangeSet{},
 			Findings: report.Findings{Introduced: []report.Finding{
-				{Severity: report.SeverityError, Rule: "cluster-emptied", Environment: "prod",
-					Clusters: []string{"prod-1", "prod-2", "prod-3", "prod-4"}},
-			}}},
+				{
+					Severity: report.SeverityError, Rule: "cluster-emptied", Environment: "prod",
+					Clusters: []string{"prod-1", "prod-2", "prod-3", "prod-4"},
+				},
+			}},
+		},
 	} {
 		if got := report.Refusal(r); got != want {
 			t.Errorf("the result of Refusal is %q, want %q", got, want)
@@ -327,8 +347,10 @@ func TestHeadlineOfErrors(t *testing.T) {
 		!strings.HasPrefix(text, "## Sluice: incomplete review — `acme/one#3 was closed without a merge`") {
 		t.Errorf("in a comment:\n%s", text)
 	}
-	for n, want := range []string{1: "1 target cannot be rendered — its changes are unknown",
-		2: "2 targets cannot be rendered — their changes are unknown"} {
+	for n, want := range []string{
+		1: "1 target cannot be rendered — its changes are unknown",
+		2: "2 targets cannot be rendered — their changes are unknown",
+	} {
 		if h := report.Headline(&report.Review{Changes: &diff.ChangeSet{Withheld: make([]diff.Withheld, n)}}); n > 0 &&
 			h != want {
 			t.Errorf("%d withheld: %q", n, h)

@@ -22,8 +22,10 @@ func clusters(prefix string, n int) []string {
 // review is one of nothing, with all that frames it.
 func review() *report.Review {
 	return &report.Review{
-		Fleet: "acme", Repository: "acme/fleet", MergeRequest: report.MergeRequest{Number: 42,
-			URL: "https://git.example.com/acme/fleet/pull/42", Forge: "github"},
+		Fleet: "acme", Repository: "acme/fleet", MergeRequest: report.MergeRequest{
+			Number: 42,
+			URL:    "https://git.example.com/acme/fleet/pull/42", Forge: "github",
+		},
 		Base: strings.Repeat("0123456789", 4), Head: strings.Repeat("fedcba9876", 4), Version: "v0.3.0",
 		Verdict: report.VerdictPass,
 		Changes: &diff.ChangeSet{Compared: 354},
@@ -40,8 +42,10 @@ func deployment(app, path string, lines ...string) diff.ObjectChange {
 		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: app, Name: app},
 		APIVersion: "apps/v1",
 		Risk:       diff.RiskMedium, Rolls: true, Lines: len(lines),
-		Effects: []diff.Effect{{Name: diff.EffectRolls, Risk: diff.RiskMedium, Message: "its pods are replaced",
-			Path: "spec.template"}},
+		Effects: []diff.Effect{{
+			Name: diff.EffectRolls, Risk: diff.RiskMedium, Message: "its pods are replaced",
+			Path: "spec.template",
+		}},
 		Fields: []diff.FieldChange{{Path: path, Old: "a", New: "b", Had: true, Has: true}},
 		Hunks:  []diff.Hunk{{Path: path, OldStart: 12, NewStart: 12, Lines: lines}},
 	}
@@ -51,13 +55,19 @@ func imageChange(app, old, now string) diff.ObjectChange {
 	o := deployment(app, "spec.template.spec.containers[name="+app+"].image",
 		"       containers:", "       - name: "+app, "-        image: registry.example.com/"+app+":"+old,
 		"+        image: registry.example.com/"+app+":"+now, "         ports:")
-	o.Images = []diff.Image{{Container: app, Old: "registry.example.com/" + app + ":" + old,
-		New: "registry.example.com/" + app + ":" + now}}
-	o.Fields = []diff.FieldChange{{Path: "spec.template.spec.containers[name=" + app + "].image", Old: o.Images[0].Old,
-		New: o.Images[0].New, Had: true, Has: true}}
+	o.Images = []diff.Image{{
+		Container: app, Old: "registry.example.com/" + app + ":" + old,
+		New: "registry.example.com/" + app + ":" + now,
+	}}
+	o.Fields = []diff.FieldChange{{
+		Path: "spec.template.spec.containers[name=" + app + "].image", Old: o.Images[0].Old,
+		New: o.Images[0].New, Had: true, Has: true,
+	}}
 	o.Hunks[0].Path = "spec.template.spec.containers[" + app + "]"
-	o.Effects = append(o.Effects, diff.Effect{Name: diff.EffectImage, Risk: diff.RiskMedium,
-		Message: "1 images change"})
+	o.Effects = append(o.Effects, diff.Effect{
+		Name: diff.EffectImage, Risk: diff.RiskMedium,
+		Message: "1 images change",
+	})
 	return o
 }
 
@@ -66,8 +76,10 @@ func configMap(app, name, key, old, now string) diff.ObjectChange {
 		Verb: diff.Changed, ID: manifest.Identity{Kind: "ConfigMap", Namespace: app, Name: name}, APIVersion: "v1",
 		Risk: diff.RiskLow, Lines: 3,
 		Fields: []diff.FieldChange{{Path: "data." + key, Old: old, New: now, Had: true, Has: true}},
-		Hunks: []diff.Hunk{{Path: "data", OldStart: 3, NewStart: 3,
-			Lines: []string{" data:", "-  " + key + ": " + old, "+  " + key + ": " + now}}},
+		Hunks: []diff.Hunk{{
+			Path: "data", OldStart: 3, NewStart: 3,
+			Lines: []string{" data:", "-  " + key + ": " + old, "+  " + key + ": " + now},
+		}},
 	}
 }
 
@@ -75,16 +87,20 @@ func whole(verb diff.Verb, risk diff.Risk, id manifest.Identity, effects ...diff
 	mark := map[diff.Verb]string{diff.Added: "+", diff.Removed: "-"}[verb]
 	lines := []string{mark + "apiVersion: v1", mark + "kind: " + id.Kind, mark + "metadata:", mark + "  name: " +
 		id.Name}
-	return diff.ObjectChange{Verb: verb, ID: id, APIVersion: "v1", Risk: risk, Effects: effects, Lines: len(lines),
-		Hunks: []diff.Hunk{{OldStart: 1, Lines: lines}}}
+	return diff.ObjectChange{
+		Verb: verb, ID: id, APIVersion: "v1", Risk: risk, Effects: effects, Lines: len(lines),
+		Hunks: []diff.Hunk{{OldStart: 1, Lines: lines}},
+	}
 }
 
 func noise(app string, rolls bool) diff.ObjectChange {
 	o := diff.ObjectChange{
 		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: app, Name: app},
 		Risk: diff.RiskNone, Rolls: rolls,
-		Noise: []diff.FieldChange{{Path: `metadata.labels["helm.sh/chart"]`, Old: "web-1.0.0", New: "web-1.0.1",
-			Had: true, Has: true}},
+		Noise: []diff.FieldChange{{
+			Path: `metadata.labels["helm.sh/chart"]`, Old: "web-1.0.0", New: "web-1.0.1",
+			Had: true, Has: true,
+		}},
 	}
 	if rolls {
 		o.Risk = diff.RiskMedium
@@ -147,15 +163,19 @@ func set(groups ...diff.Group) *diff.ChangeSet {
 
 func everywhere() ([]string, []diff.Reach) {
 	return append(clusters("eu", 80), clusters("st", 40)...), []diff.Reach{
-		{Environment: "prod", Pattern: "prod/*", Clusters: 80}, {Environment: "staging", Pattern: "staging/*",
-			Clusters: 40},
+		{Environment: "prod", Pattern: "prod/*", Clusters: 80}, {
+			Environment: "staging", Pattern: "staging/*",
+			Clusters: 40,
+		},
 	}
 }
 
 func oneTarget() *report.Review {
 	r := review()
-	r.Changes = set(group("web", []string{"eu-1a"}, []diff.Reach{{Environment: "prod", Pattern: "prod/eu-1a",
-		Clusters: 1}},
+	r.Changes = set(group("web", []string{"eu-1a"}, []diff.Reach{{
+		Environment: "prod", Pattern: "prod/eu-1a",
+		Clusters: 1,
+	}},
 		"web 1.2.0 → 1.3.0; rolls 1 workload", imageChange("web", "1.2.0", "1.3.0")))
 	r.Changes.Compared = 1
 	return r
@@ -171,28 +191,42 @@ func threeApps() *report.Review {
 	db := diff.ObjectChange{
 		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "StatefulSet", Namespace: "db", Name: "pg"},
 		Risk: diff.RiskCritical, Lines: 3,
-		Effects: []diff.Effect{{Name: diff.EffectImmutable, Risk: diff.RiskCritical, Path: "spec.serviceName",
-			Message: "spec.serviceName: the API server refuses to change it: delete and make the object anew"}},
+		Effects: []diff.Effect{{
+			Name: diff.EffectImmutable, Risk: diff.RiskCritical, Path: "spec.serviceName",
+			Message: "spec.serviceName: the API server refuses to change it: delete and make the object anew",
+		}},
 		Fields: []diff.FieldChange{{Path: "spec.serviceName", Old: "pg", New: "postgres", Had: true, Has: true}},
-		Hunks: []diff.Hunk{{Path: "spec", OldStart: 9, NewStart: 9,
-			Lines: []string{"   replicas: 3", "-  serviceName: pg", "+  serviceName: postgres"}}},
+		Hunks: []diff.Hunk{{
+			Path: "spec", OldStart: 9, NewStart: 9,
+			Lines: []string{"   replicas: 3", "-  serviceName: pg", "+  serviceName: postgres"},
+		}},
 	}
-	role := whole(diff.Added, diff.RiskHigh, manifest.Identity{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole",
-		Name: "agent"},
-		diff.Effect{Name: diff.EffectRBACWidened, Risk: diff.RiskHigh,
-			Message: "may get, list secrets in every namespace"})
+	role := whole(diff.Added, diff.RiskHigh, manifest.Identity{
+		Group: "rbac.authorization.k8s.io", Kind: "ClusterRole",
+		Name: "agent",
+	},
+		diff.Effect{
+			Name: diff.EffectRBACWidened, Risk: diff.RiskHigh,
+			Message: "may get, list secrets in every namespace",
+		})
 	r.Changes = set(
 		web,
 		group("db", all[:80], where[:1], "StatefulSet db/pg: spec.serviceName: the API server refuses to change it", db,
 			noise("db-exporter", true)),
 		group("agent", all, where, "2 objects added, 1 removed", role,
-			whole(diff.Added, diff.RiskMedium, manifest.Identity{Kind: "ServiceAccount", Namespace: "agent",
-				Name: "agent"}),
-			whole(diff.Removed, diff.RiskHigh, manifest.Identity{Kind: "ConfigMap", Namespace: "agent",
-				Name: "legacy"})),
+			whole(diff.Added, diff.RiskMedium, manifest.Identity{
+				Kind: "ServiceAccount", Namespace: "agent",
+				Name: "agent",
+			}),
+			whole(diff.Removed, diff.RiskHigh, manifest.Identity{
+				Kind: "ConfigMap", Namespace: "agent",
+				Name: "legacy",
+			})),
 	)
-	r.Since = &report.Delta{Commit: strings.Repeat("a1b2c3d4e5", 4), New: []string{r.Changes.Groups[0].ID},
-		Gone: []string{"x"}}
+	r.Since = &report.Delta{
+		Commit: strings.Repeat("a1b2c3d4e5", 4), New: []string{r.Changes.Groups[0].ID},
+		Gone: []string{"x"},
+	}
 	r.Findings = report.Findings{
 		Introduced: []report.Finding{{
 			Rule: "image-tag", Severity: report.SeverityWarning,
@@ -224,8 +258,10 @@ func tenThousand() *report.Review {
 		}
 		objects[0] = imageChange(app, "1.0.0", "1.1.0")
 		names := clusters("eu", 1+a%7)
-		groups = append(groups, group(app, names, []diff.Reach{{Environment: "prod", Pattern: "prod/eu-*",
-			Clusters: len(names)}}, app+" 1.0.0 → 1.1.0; rolls 1 workload", objects...))
+		groups = append(groups, group(app, names, []diff.Reach{{
+			Environment: "prod", Pattern: "prod/eu-*",
+			Clusters: len(names),
+		}}, app+" 1.0.0 → 1.1.0; rolls 1 workload", objects...))
 	}
 	r.Changes = set(groups...)
 	return r
@@ -244,21 +280,29 @@ func deletions() *report.Review {
 	}
 	r.Changes = set(
 		group("legacy", all, where, "Namespace legacy: everything in the namespace goes with it",
-			gone("Namespace", "", "legacy", diff.Effect{Name: diff.EffectNamespaceGone, Risk: diff.RiskCritical,
-				Message: "everything in the namespace goes with it"}),
-			gone("PersistentVolumeClaim", "legacy", "data", diff.Effect{Name: diff.EffectDataLoss,
+			gone("Namespace", "", "legacy", diff.Effect{
+				Name: diff.EffectNamespaceGone, Risk: diff.RiskCritical,
+				Message: "everything in the namespace goes with it",
+			}),
+			gone("PersistentVolumeClaim", "legacy", "data", diff.Effect{
+				Name:    diff.EffectDataLoss,
 				Risk:    diff.RiskCritical,
-				Message: "the volume's data may go with the claim, as its reclaim policy says"}),
+				Message: "the volume's data may go with the claim, as its reclaim policy says",
+			}),
 			gone("Service", "legacy", "web"), gone("ConfigMap", "legacy", "web")),
-		group("old", all[:3], []diff.Reach{{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1},
+		group("old", all[:3], []diff.Reach{
+			{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1},
 			{Environment: "prod", Pattern: "prod/eu-002", Clusters: 1},
-			{Environment: "prod", Pattern: "prod/eu-003", Clusters: 1}},
+			{Environment: "prod", Pattern: "prod/eu-003", Clusters: 1},
+		},
 			"1 object removed", gone("Service", "old", "old")),
 		group("kept", all[:1], []diff.Reach{{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1}},
 			"ConfigMap kept/web no longer managed",
 			whole(diff.Removed, diff.RiskMedium, manifest.Identity{Kind: "ConfigMap", Namespace: "kept", Name: "web"},
-				diff.Effect{Name: diff.EffectOrphan, Risk: diff.RiskMedium,
-					Message: "no longer managed, and stays in the cluster: the Kustomization apps does not prune"})),
+				diff.Effect{
+					Name: diff.EffectOrphan, Risk: diff.RiskMedium,
+					Message: "no longer managed, and stays in the cluster: the Kustomization apps does not prune",
+				})),
 	)
 	return r
 }
@@ -293,8 +337,10 @@ func failures() *report.Review {
 func broken() *report.Review {
 	r := review()
 	r.Changes, r.Verdict = nil, report.VerdictError
-	r.Errors = []string{"apps/web/app.yaml:7: unknown key `sorce`; did you mean source?",
-		"sluice.yaml:3: two environments are called prod; give one another name"}
+	r.Errors = []string{
+		"apps/web/app.yaml:7: unknown key `sorce`; did you mean source?",
+		"sluice.yaml:3: two environments are called prod; give one another name",
+	}
 	return r
 }
 
@@ -306,19 +352,27 @@ func findings() *report.Review {
 	object := manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web"}
 	r.Findings = report.Findings{
 		Introduced: []report.Finding{
-			{Rule: "privileged", Severity: report.SeverityError, Message: "container web runs privileged",
+			{
+				Rule: "privileged", Severity: report.SeverityError, Message: "container web runs privileged",
 				Hint: "drop securityContext.privileged, or ask for an exemption in policy/exemptions.yaml",
 				Path: "spec.template.spec.containers[name=web].securityContext.privileged", Object: object, App: "web",
-				Environment: "prod", Clusters: []string{"eu-1a"}, File: "apps/web/values.yaml", Line: 12},
-			{Rule: "api-removed", Severity: report.SeverityError,
+				Environment: "prod", Clusters: []string{"eu-1a"}, File: "apps/web/values.yaml", Line: 12,
+			},
+			{
+				Rule: "api-removed", Severity: report.SeverityError,
 				Message: "policy/v1beta1 PodDisruptionBudget is not served by Kubernetes 1.33", Hint: "use policy/v1",
 				Object: manifest.Identity{Group: "policy", Kind: "PodDisruptionBudget", Namespace: "web", Name: "web"},
-				App:    "web", Environment: "prod", Clusters: clusters("eu", 118)},
-			{Rule: "owner-label", Severity: report.SeverityWarning, Message: "no label `owner`", Object: object,
-				App: "web", Docs: "https://wiki.example.com/rules#owner"},
+				App:    "web", Environment: "prod", Clusters: clusters("eu", 118),
+			},
+			{
+				Rule: "owner-label", Severity: report.SeverityWarning, Message: "no label `owner`", Object: object,
+				App: "web", Docs: "https://wiki.example.com/rules#owner",
+			},
 		},
-		Resolved: []report.Finding{{Rule: "image-tag", Severity: report.SeverityWarning, Message: "image has no tag",
-			Object: object, App: "web"}},
+		Resolved: []report.Finding{{
+			Rule: "image-tag", Severity: report.SeverityWarning, Message: "image has no tag",
+			Object: object, App: "web",
+		}},
 		Existing: map[report.Severity]int{report.SeverityError: 12, report.SeverityWarning: 5}, Exempted: 2,
 		Notes: []string{"schemas of Kubernetes 1.35 are not at hand offline: 14 objects were not validated"},
 	}
@@ -330,12 +384,16 @@ func rollout() *report.Review {
 	at := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
 	r.Rollout = []report.RolloutRow{
 		{Environment: "dev", Commit: r.Head, State: "done", Since: at},
-		{Environment: "staging", Commit: r.Head, State: "wave 1 of 2", Since: at.Add(time.Hour),
-			Waits: "bake until 11:30 UTC"},
+		{
+			Environment: "staging", Commit: r.Head, State: "wave 1 of 2", Since: at.Add(time.Hour),
+			Waits: "bake until 11:30 UTC",
+		},
 		{Environment: "prod", State: "waiting", Waits: "approval by 1 of team sre"},
 	}
-	r.Log = []report.CommandEntry{{Who: "anna", Command: "/sluice approve prod", Outcome: "refused: you are the author",
-		At: at}}
+	r.Log = []report.CommandEntry{{
+		Who: "anna", Command: "/sluice approve prod", Outcome: "refused: you are the author",
+		At: at,
+	}}
 	return r
 }
 

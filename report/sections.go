@@ -194,8 +194,10 @@ func (m *markdown) notes(alone bool) string {
 
 func (m *markdown) resolved() *part {
 	list := GroupFindings(m.r.Findings.Resolved)
-	p := &part{head: "\n<details><summary>✅ " + Count(breaches(list), "finding") + " resolved</summary>\n\n",
-		tail: "\n</details>\n"}
+	p := &part{
+		head: "\n<details><summary>✅ " + Count(breaches(list), "finding") + " resolved</summary>\n\n",
+		tail: "\n</details>\n",
+	}
 	for _, g := range list {
 		p.items = append(p.items, m.finding(g))
 	}
@@ -340,8 +342,11 @@ func (m *markdown) footer(base bool) string {
 	if r.Changes != nil {
 		parts = append(parts, Count(r.Changes.Compared, "target")+" compared")
 	}
-	for _, l := range [][2]string{{"rendered files", r.Links.Full}, {"HTML report", r.Links.HTML},
-		{"reports", r.Links.Artifact}} {
+	for _, l := range [][2]string{
+		{"rendered files", r.Links.Full},
+		{"HTML report", r.Links.HTML},
+		{"reports", r.Links.Artifact},
+	} {
 		if webAddress(l[1]) != "" {
 			parts = append(parts, link(l[0], l[1]))
 		}

@@ -79,8 +79,13 @@ func (t *Trial) Summary() string {
 	for _, v := range []struct {
 		verdict Verdict
 		words   string
-	}{{VerdictError, "incomplete"}, {VerdictFail, "refused by the policy"}, {VerdictCaution, "critical"},
-		{VerdictWarn, "with warnings"}, {VerdictPass, "without objection"}} {
+	}{
+		{VerdictError, "incomplete"},
+		{VerdictFail, "refused by the policy"},
+		{VerdictCaution, "critical"},
+		{VerdictWarn, "with warnings"},
+		{VerdictPass, "without objection"},
+	} {
 		if n[v.verdict] > 0 {
 			parts = append(parts, Number(n[v.verdict])+" "+v.words)
 		}

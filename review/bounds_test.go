@@ -30,10 +30,14 @@ func TestBoundsOnly(t *testing.T) {
 	files["clusters/dev.yaml"] = base + "Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev}\n"
 	h := hydratetest.NewHost(t)
 	h.Commit("fleet", files)
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: filepath.Join(h.Root, "fleet"), Jobs: 1,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	s, err := session.Open(t.Context(), r, session.Options{
+		Repo: filepath.Join(h.Root, "fleet"), Jobs: 1,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +45,10 @@ func TestBoundsOnly(t *testing.T) {
 	allowed := tip(t, s)
 	h.Commit("fleet", tenant("", "2"))
 	narrowed := tip(t, s)
-	got, err := inProcess(t, s, Request{Request: compare.Request{Base: allowed, Head: narrowed, Key: []byte("k")},
-		Policy: narrowed.Tree, BoundsOnly: true})
+	got, err := inProcess(t, s, Request{
+		Request: compare.Request{Base: allowed, Head: narrowed, Key: []byte("k")},
+		Policy:  narrowed.Tree, BoundsOnly: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,10 @@ func TestCached(t *testing.T) {
 	now, inner := time.Unix(1_800_000_000, 0), &counting{}
 	r := Cached(inner, NewCache(), func() time.Time { return now })
 	request := func(base byte) Request {
-		return Request{Request: compare.Request{Base: gitstore.Commit{Hash: gitstore.Hash{base}},
-			Apps: []string{"web"}}}
+		return Request{Request: compare.Request{
+			Base: gitstore.Commit{Hash: gitstore.Hash{base}},
+			Apps: []string{"web"},
+		}}
 	}
 	judged := request(1)
 	judged.Policy = gitstore.Hash{1}
@@ -63,8 +65,10 @@ func TestCacheEvictsOldest(t *testing.T) {
 	ask := func(n int) {
 		t.Helper()
 		if _, err := r.Review(t.Context(),
-			Request{Request: compare.Request{Base: gitstore.Commit{Hash: gitstore.Hash{byte(n), byte(n >> 8),
-				byte(n >> 16)}}}}); err != nil {
+			Request{Request: compare.Request{Base: gitstore.Commit{Hash: gitstore.Hash{
+				byte(n), byte(n >> 8),
+				byte(n >> 16),
+			}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

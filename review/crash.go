@@ -39,7 +39,8 @@ func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, 
 // content met a mistake that depends on the order of events. Content that always ends its process costs no more than
 // the limits of one job.
 func callTwice(ctx context.Context, clock func() time.Time, workers *worker.Workers, c worker.Call,
-	reset func(crash error) error) ([]byte, error) {
+	reset func(crash error) error,
+) ([]byte, error) {
 	var spent time.Duration
 	c.Spent = &spent
 	began := clock()

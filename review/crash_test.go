@@ -48,13 +48,15 @@ func TestAReviewSurvivesTheEndOfItsProcess(t *testing.T) {
 		{0, 1, 0, false}, {1, 2, 1, false}, {9, 2, 1, true},
 	} {
 		runs, told := 0, 0
-		c := worker.Call{Job: "fragile", Timeout: time.Minute, CPU: time.Minute,
+		c := worker.Call{
+			Job: "fragile", Timeout: time.Minute, CPU: time.Minute,
 			Answer: func(context.Context, string, []byte) ([]byte, error) {
 				if runs++; runs <= one.crashes {
 					return []byte("yes"), nil
 				}
 				return []byte("no"), nil
-			}}
+			},
+		}
 		data, err := callTwice(t.Context(), time.Now, workers, c, func(crash error) error {
 			if told++; !errors.Is(crash, worker.ErrCrashed) {
 				t.Errorf("told about %v", crash)

@@ -39,7 +39,8 @@ type Explanation struct {
 
 // Explain answers a question about a merge request's head, which a worker process reads.
 func Explain(ctx context.Context, s *session.Session, workers Workers, repository string,
-	r ExplainRequest) (*Explanation, error) {
+	r ExplainRequest,
+) (*Explanation, error) {
 	host, err := newParent(ctx, s, Request{})
 	if err != nil {
 		return nil, err

@@ -14,8 +14,10 @@ import (
 // Sends questions of a compromised worker to the parent. None may panic, and none moves a branch: no input is an object
 // of a commit.
 func FuzzQuestions(f *testing.F) {
-	questions := []string{askObjects, askList, askFetch, askPush, askArchive, askVerify, askSchema,
-		renderer.QuestionContent, renderer.QuestionRender, renderer.QuestionLight}
+	questions := []string{
+		askObjects, askList, askFetch, askPush, askArchive, askVerify, askSchema,
+		renderer.QuestionContent, renderer.QuestionRender, renderer.QuestionLight,
+	}
 	s, base, head := demo(f)
 	const preview = "sluice/preview/1"
 	p, err := newParent(f.Context(), s, Request{

@@ -109,8 +109,10 @@ func (p *parent) withoutFleet(ctx context.Context, tree gitstore.Hash) bool {
 
 // taskOf is the common part of every job's input.
 func taskOf(s *session.Session) workerTask {
-	return workerTask{Version: s.Runtime.Version, Now: s.Runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs,
-		Alone: s.Runtime.Untrusted, Only: s.Only}
+	return workerTask{
+		Version: s.Runtime.Version, Now: s.Runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs,
+		Alone: s.Runtime.Untrusted, Only: s.Only,
+	}
 }
 
 // readAnswer reads the answer to a request.
@@ -140,8 +142,10 @@ func decodeAnswer(data []byte, out any) error {
 // StartWorkers starts the worker processes of a command that reviews once. With worker.Required, a missing restriction
 // is an error. stop ends the processes.
 func StartWorkers(ctx context.Context, child []string, mode worker.Mode) (workers Workers, stop func(), err error) {
-	host := worker.NewHost(worker.Options{Command: child, Mode: mode, Size: 1,
-		Limits: worker.Limits{Memory: reviewMemory}})
+	host := worker.NewHost(worker.Options{
+		Command: child, Mode: mode, Size: 1,
+		Limits: worker.Limits{Memory: reviewMemory},
+	})
 	if _, err := host.Check(ctx); err != nil {
 		host.Close()
 		return nil, nil, fmt.Errorf("isolation: %w", err)
@@ -203,8 +207,10 @@ func (p *parent) lacks() bool {
 }
 
 func newParent(ctx context.Context, s *session.Session, r Request) (*parent, error) {
-	p := &parent{session: s, preview: r.Preview, pins: fetch.NewExact(s.Fetcher.Fetcher), pinned: map[fetch.Ref]bool{},
-		schemaFolder: filepath.Join(s.Runtime.Cache, "schemas")}
+	p := &parent{
+		session: s, preview: r.Preview, pins: fetch.NewExact(s.Fetcher.Fetcher), pinned: map[fetch.Ref]bool{},
+		schemaFolder: filepath.Join(s.Runtime.Cache, "schemas"),
+	}
 	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
 		return nil, fmt.Errorf("cache of schemas: %w", err)
 	}

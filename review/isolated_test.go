@@ -33,10 +33,14 @@ func demo(tb testing.TB) (s *session.Session, base, head gitstore.Commit) {
 	repo := hydratetest.Demo(tb)
 	repo.Write(values, strings.ReplaceAll(repo.Read(values), "EUR", "CAD"))
 	repo.Commit("change")
-	r := session.Runtime{Cache: tb.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(tb.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: tb.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	s, err := session.Open(tb.Context(), r, session.Options{
+		Repo: repo.Dir, Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -107,8 +111,10 @@ func TestIsolatedReviewEqualsLocalReview(t *testing.T) {
 func TestParentRefuses(t *testing.T) {
 	t.Parallel()
 	s, base, head := demo(t)
-	o := Request{Request: compare.Request{Base: base, Head: head, Key: []byte("k"),
-		Preview: &compare.Preview{Branch: "sluice/preview/1"}}}
+	o := Request{Request: compare.Request{
+		Base: base, Head: head, Key: []byte("k"),
+		Preview: &compare.Preview{Branch: "sluice/preview/1"},
+	}}
 	p, err := newParent(t.Context(), s, o)
 	if err != nil {
 		t.Fatal(err)
@@ -139,8 +145,10 @@ func TestParentRefuses(t *testing.T) {
 		"half a hash":                           {askObjects, make([]byte, 19)},
 		"too many objects":                      {askObjects, make([]byte, 20*(objectsAtOnce+1))},
 		"a bundle whose contents were not sent": {renderer.QuestionRender, []byte{0xa0, 0xa0}},
-		"an archive on a file": {askArchive,
-			[]byte(`{"Ref":{"Repo":"file:///etc","Chart":"passwd","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`)},
+		"an archive on a file": {
+			askArchive,
+			[]byte(`{"Ref":{"Repo":"file:///etc","Chart":"passwd","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`),
+		},
 		"a question that does not exist": {"credentials", nil},
 	} {
 		if out, err := p.answer(t.Context(), c.question, c.input); err == nil {
@@ -160,10 +168,14 @@ func TestParentLacks(t *testing.T) {
 	}{
 		"an object that does not exist": {askObjects, make([]byte, 20), true},
 		"half a hash":                   {askObjects, make([]byte, 19), false},
-		"an archive whose digest is wrong": {askArchive,
-			[]byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`), false},
-		"a server that does not answer": {askArchive,
-			[]byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:` + strings.Repeat("0", 64) + `"}}`), true},
+		"an archive whose digest is wrong": {
+			askArchive,
+			[]byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`), false,
+		},
+		"a server that does not answer": {
+			askArchive,
+			[]byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:` + strings.Repeat("0", 64) + `"}}`), true,
+		},
 	} {
 		p, err := newParent(t.Context(), s, Request{Request: compare.Request{Base: base, Head: head}})
 		if err != nil {
@@ -249,8 +261,10 @@ func TestReviewNamesTargetsThatAreNotRendered(t *testing.T) {
 		t.Errorf("%d targets of shop, %d groups of others", shops, len(r.Changes.Groups))
 	}
 	text, _ := report.Markdown(r, 60_000)
-	for _, want := range []string{report.Count(len(held), "target") + " cannot be rendered", "`shop`",
-		"the time for rendering is over"} {
+	for _, want := range []string{
+		report.Count(len(held), "target") + " cannot be rendered", "`shop`",
+		"the time for rendering is over",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the comment lacks %q:\n%s", want, text)
 		}
@@ -315,18 +329,24 @@ func TestUnlockedCharts(t *testing.T) {
 	repo.Write("apps/tiny/app.yaml", app(known, "1.0.0"))
 	repo.Commit("base")
 	base := repo.Resolve("HEAD")
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	r := session.Runtime{
+		Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
 	reviewed := func(policy gitstore.Commit) *report.Review {
 		t.Helper()
-		s, err := session.Open(t.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2,
-			Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+		s, err := session.Open(t.Context(), r, session.Options{
+			Repo: repo.Dir, Jobs: 2,
+			Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: repo.Resolve("HEAD"),
-			Key: []byte("k")}, Policy: policy.Tree, Offline: true})
+		got, err := inProcess(t, s, Request{Request: compare.Request{
+			Base: base, Head: repo.Resolve("HEAD"),
+			Key: []byte("k"),
+		}, Policy: policy.Tree, Offline: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,8 +426,10 @@ func tinyChart(t *testing.T, version string) []byte {
 	archive := tar.NewWriter(zipped)
 	for _, f := range [][2]string{
 		{"tiny/Chart.yaml", "apiVersion: v2\nname: tiny\nversion: " + version + "\n"},
-		{"tiny/templates/config.yaml",
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version }}}\n"},
+		{
+			"tiny/templates/config.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version }}}\n",
+		},
 	} {
 		if err := errors.Join(archive.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}),
 			func() error { _, err := archive.Write([]byte(f[1])); return err }()); err != nil {

@@ -131,7 +131,8 @@ func (t *workerTask) session(ask worker.Ask) (*session.Session, error) {
 	}
 	runtime := session.Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}}
 	return session.InWorker(config, runtime, func(ctx context.Context, input []byte) ([]byte,
-		error) {
+		error,
+	) {
 		return ask(ctx, askPolicy, input)
 	}), nil
 }
@@ -275,7 +276,8 @@ func (b askedBranches) Fetch(ctx context.Context, commits ...gitstore.Hash) erro
 
 // Push implements gitstore.Branches.
 func (b askedBranches) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
-	_ gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	_ gitstore.PushOptions,
+) ([]gitstore.MoveResult, error) {
 	head, err := json.Marshal(moves)
 	if err != nil {
 		return nil, err

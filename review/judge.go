@@ -36,22 +36,28 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 	if err != nil {
 		return report.Findings{}, err
 	}
-	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(ctx, c, true),
-		Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false)), Emptied: gone})
+	after, err := p.Engine.Check(ctx, policy.Input{
+		Subjects:     subjects(ctx, c, true),
+		Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false)), Emptied: gone,
+	})
 	if err != nil {
 		return report.Findings{}, err
 	}
 	before := &policy.Result{}
 	if !p.Whole {
-		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(ctx, c, false),
-			Surroundings: enforce.Surroundings(c.Inventory(false), nil)}); err != nil {
+		if before, err = p.Engine.Check(ctx, policy.Input{
+			Subjects:     subjects(ctx, c, false),
+			Surroundings: enforce.Surroundings(c.Inventory(false), nil),
+		}); err != nil {
 			return report.Findings{}, err
 		}
 	}
 	found := policy.Compare(before.Findings, after.Findings)
 	files := sources(c)
-	out := report.Findings{Introduced: merge(found.Introduced, files), Resolved: merge(found.Resolved, files),
-		Exempted: len(merge(found.Exempted, files)), Notes: after.Notes}
+	out := report.Findings{
+		Introduced: merge(found.Introduced, files), Resolved: merge(found.Resolved, files),
+		Exempted: len(merge(found.Exempted, files)), Notes: after.Notes,
+	}
 	for _, f := range merge(found.Existing, files) {
 		if out.Existing == nil {
 			out.Existing = map[report.Severity]int{}
@@ -125,8 +131,10 @@ func objectsOf(ctx context.Context, c *compare.Comparison, t *compare.Target, af
 		return nil, err
 	}
 	for i := range same {
-		out = append(out, policy.Object{Key: same[i].Key, Object: same[i].Object.Object, OldKey: same[i].Key,
-			Old: same[i].Object.Object})
+		out = append(out, policy.Object{
+			Key: same[i].Key, Object: same[i].Object.Object, OldKey: same[i].Key,
+			Old: same[i].Object.Object,
+		})
 	}
 	return out, nil
 }
@@ -170,8 +178,10 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 				one.Docs = docs + f.Rule + ".md"
 			}
 			if f.Exemption != nil {
-				one.Exemption = &report.Exemption{Reason: f.Exemption.Reason, Until: f.Exemption.Until,
-					File: f.Exemption.File}
+				one.Exemption = &report.Exemption{
+					Reason: f.Exemption.Reason, Until: f.Exemption.Until,
+					File: f.Exemption.File,
+				}
 			}
 			out = append(out, one)
 		}

@@ -47,7 +47,8 @@ func (l Local) Review(ctx context.Context, r Request) (*Result, error) {
 
 // compared adds to a review what differs, and what the judge finds in it; nil judges nothing.
 func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge Judge,
-	out *report.Review) (*compare.PreviewResult, error) {
+	out *report.Review,
+) (*compare.PreviewResult, error) {
 	c, err := compare.Run(ctx, h, r)
 	if problems, broken := errors.AsType[fleet.Problems](err); broken {
 		for _, p := range problems {

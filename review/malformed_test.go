@@ -39,10 +39,14 @@ bad() { (git ls-tree "$1"; printf "040000 tree $t\t..\n") | git mktree --missing
 			t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 		}
 	}
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: filepath.Join(h.Root, "fleet"), Jobs: 2,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	s, err := session.Open(t.Context(), r, session.Options{
+		Repo: filepath.Join(h.Root, "fleet"), Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +60,10 @@ bad() { (git ls-tree "$1"; printf "040000 tree $t\t..\n") | git mktree --missing
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: head, Key: []byte("k")},
-			Policy: base.Tree})
+		got, err := inProcess(t, s, Request{
+			Request: compare.Request{Base: base, Head: head, Key: []byte("k")},
+			Policy:  base.Tree,
+		})
 		if err != nil {
 			t.Errorf("%s: the error is %v", branch, err)
 			continue

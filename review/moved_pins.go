@@ -38,7 +38,8 @@ func (l Local) movedPins(ctx context.Context, r *Request) ([]report.Pin, error) 
 }
 
 func movedBetween(ctx context.Context, s *session.Session, at gitstore.Commit, base, head *source.View,
-	skip []Pin) ([]report.Pin, error) {
+	skip []Pin,
+) ([]report.Pin, error) {
 	var out []report.Pin
 	counted := 0
 	for _, after := range head.Fleet.Repositories {

@@ -57,10 +57,14 @@ func painted(color string) string {
 // ownRepo opens the repository fleet of a host. Its renderer works in this process.
 func ownRepo(t *testing.T, h *hydratetest.Host) *session.Session {
 	t.Helper()
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: filepath.Join(h.Root, "fleet"), Jobs: 1,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	s, err := session.Open(t.Context(), r, session.Options{
+		Repo: filepath.Join(h.Root, "fleet"), Jobs: 1,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +84,10 @@ func tip(t *testing.T, s *session.Session) gitstore.Commit {
 // judged reviews whole environments at a commit by the policy of another one.
 func judged(t *testing.T, s *session.Session, head, policy gitstore.Commit) *report.Review {
 	t.Helper()
-	r, err := inProcess(t, s, Request{Request: compare.Request{Head: head, Against: compare.AgainstNothing,
-		Key: []byte("k")}, Policy: policy.Tree, Whole: true, Offline: true})
+	r, err := inProcess(t, s, Request{Request: compare.Request{
+		Head: head, Against: compare.AgainstNothing,
+		Key: []byte("k"),
+	}, Policy: policy.Tree, Whole: true, Offline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +130,10 @@ func TestOwnPolicyJudgesItsOwnApps(t *testing.T) {
 	if err != nil || !written.OK() || len(written.Environments[0].Held) > 0 {
 		t.Fatalf("what the policy allows: %+v: %v", written, err)
 	}
-	h.Commit("fleet", map[string]string{"workspaces/team-a/m/web.yaml": painted("red"),
-		"workspaces/team-b/m/web.yaml": painted("red, more: b"), "m/web.yaml": painted("green")})
+	h.Commit("fleet", map[string]string{
+		"workspaces/team-a/m/web.yaml": painted("red"),
+		"workspaces/team-b/m/web.yaml": painted("red, more: b"), "m/web.yaml": painted("green"),
+	})
 	written, err = s.Hydrate(t.Context(), hydrate.Request{Commit: tip(t, s), Write: true})
 	if err != nil {
 		t.Fatal(err)
@@ -178,8 +186,10 @@ func TestOwnPolicyIsThatOfTheTrunk(t *testing.T) {
 		change["workspaces/team-a/m/web.yaml"] = painted("red")
 		h.Commit("fleet", change)
 		head := tip(t, s)
-		r, err := inProcess(t, s, Request{Request: compare.Request{Base: trunk, Head: head, Key: []byte("k")},
-			Policy: trunk.Tree, Offline: true})
+		r, err := inProcess(t, s, Request{
+			Request: compare.Request{Base: trunk, Head: head, Key: []byte("k")},
+			Policy:  trunk.Tree, Offline: true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,8 +200,10 @@ func TestOwnPolicyIsThatOfTheTrunk(t *testing.T) {
 	}
 	// A review shows that the policy which a change brings could not be evaluated after the merge.
 	h.Commit("fleet", map[string]string{"workspaces/team-a/policy/own.rego": "package main\n\ndeny contains {\n"})
-	r, err := inProcess(t, s, Request{Request: compare.Request{Base: trunk, Head: tip(t, s), Key: []byte("k")},
-		Policy: trunk.Tree, Offline: true})
+	r, err := inProcess(t, s, Request{
+		Request: compare.Request{Base: trunk, Head: tip(t, s), Key: []byte("k")},
+		Policy:  trunk.Tree, Offline: true,
+	})
 	if err != nil || r.Verdict != report.VerdictError || len(r.Errors) != 1 ||
 		!strings.Contains(r.Errors[0], "workspaces/team-a/policy/own.rego:4") {
 		t.Errorf("%+v: the error is %v", r, err)
@@ -208,14 +220,20 @@ func TestOwnPolicyThatFails(t *testing.T) {
 	}{
 		"does not compile": {map[string]string{"workspaces/team-a/policy/own.rego": "package main\n\ndeny contains {\n"}, "workspaces/team-a/policy/own.rego:4"},
 		"asks a server":    {map[string]string{"workspaces/team-a/policy/own.rego": "package main\n\ndeny contains http.send({}) if true\n"}, "http.send is not allowed"},
-		"has no folder": {map[string]string{"workspaces/team-a/policy/own.rego": "",
-			"workspaces/team-a/policy/own.yaml": ""}, "the folder does not exist"},
-		"sets a built-in rule": {map[string]string{"workspaces/team-a/policy/x.yaml": ownBase +
-			"Policy\nmetadata: {name: x}\nspec: {rules: {privileged: {severity: \"off\"}}}\n"},
-			`has no rule "privileged"`},
-		"sets a rule of bounds": {map[string]string{"workspaces/team-a/policy/x.yaml": ownBase +
-			"Policy\nmetadata: {name: x}\nspec: {rules: {workspace-kind: {severity: \"off\"}}}\n"},
-			`has no rule "workspace-kind"`},
+		"has no folder": {map[string]string{
+			"workspaces/team-a/policy/own.rego": "",
+			"workspaces/team-a/policy/own.yaml": "",
+		}, "the folder does not exist"},
+		"sets a built-in rule": {
+			map[string]string{"workspaces/team-a/policy/x.yaml": ownBase +
+				"Policy\nmetadata: {name: x}\nspec: {rules: {privileged: {severity: \"off\"}}}\n"},
+			`has no rule "privileged"`,
+		},
+		"sets a rule of bounds": {
+			map[string]string{"workspaces/team-a/policy/x.yaml": ownBase +
+				"Policy\nmetadata: {name: x}\nspec: {rules: {workspace-kind: {severity: \"off\"}}}\n"},
+			`has no rule "workspace-kind"`,
+		},
 		"chooses schemas": {map[string]string{"workspaces/team-a/policy/x.yaml": ownBase +
 			"Policy\nmetadata: {name: x}\nspec: {schemas: {locations: [\"https://evil.example.com/{{.ResourceKind}}.json\"]}}\n"}, "cannot choose the schemas"},
 		"has an object of a fleet": {map[string]string{"workspaces/team-a/policy/x.yaml": ownBase +
@@ -273,8 +291,10 @@ func TestOwnPolicyExemptsOnlyFromItself(t *testing.T) {
 	s := ownRepo(t, h)
 	commit := tip(t, s)
 	r := judged(t, s, commit, commit)
-	want := []string{"main.deny_color team-a/web", "main.deny_color team-b/web", "main.deny_color web",
-		"workspace-kind team-a/web"}
+	want := []string{
+		"main.deny_color team-a/web", "main.deny_color team-b/web", "main.deny_color web",
+		"workspace-kind team-a/web",
+	}
 	if got := slices.DeleteFunc(errorsOf(r), func(one string) bool {
 		return strings.HasPrefix(one,
 			"workspace-rbac")
@@ -331,8 +351,10 @@ func TestOwnPolicyOfAnotherRepository(t *testing.T) {
 	}
 	all := PinnedCommits(t.Context(), s, trunk.Tree, pins)
 	for name, one := range map[string]*session.Session{"by a member": s, "by a stranger": stranger(all)} {
-		r, err := inProcess(t, one, Request{Request: compare.Request{Base: trunk, Head: trunk, Key: []byte("k")},
-			Policy: trunk.Tree, Pins: pins, Offline: true})
+		r, err := inProcess(t, one, Request{
+			Request: compare.Request{Base: trunk, Head: trunk, Key: []byte("k")},
+			Policy:  trunk.Tree, Pins: pins, Offline: true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,8 +363,10 @@ func TestOwnPolicyOfAnotherRepository(t *testing.T) {
 		}
 	}
 	// Rules that cannot be read fail the review, even if they could not be read before the change either.
-	unread, err := inProcess(t, stranger(all[:2]), Request{Request: compare.Request{Base: trunk, Head: trunk,
-		Key: []byte("k")}, Policy: trunk.Tree, Pins: pins, Offline: true})
+	unread, err := inProcess(t, stranger(all[:2]), Request{Request: compare.Request{
+		Base: trunk, Head: trunk,
+		Key: []byte("k"),
+	}, Policy: trunk.Tree, Pins: pins, Offline: true})
 	if err != nil {
 		t.Fatal(err)
 	}

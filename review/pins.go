@@ -84,7 +84,8 @@ func (l Local) pin(ctx context.Context, r *Request) error {
 // pinnedTo returns a copy of a commit of the fleet in which sluice.lock has the pins. A commit whose fleet cannot be
 // read stays as it is, because its review reports the problems.
 func pinnedTo(ctx context.Context, s *session.Session, at gitstore.Commit, pins []source.Pinned) (gitstore.Commit,
-	error) {
+	error,
+) {
 	if len(pins) == 0 {
 		return at, nil
 	}
@@ -107,7 +108,8 @@ func pinnedTo(ctx context.Context, s *session.Session, at gitstore.Commit, pins 
 // WithPin returns a copy of the fleet's commit at in which sluice.lock pins another repository to a commit. The new
 // commit exists only in memory.
 func WithPin(ctx context.Context, store *gitstore.Store, v *source.View, at gitstore.Commit, r *fleet.Repository,
-	commit gitstore.Hash) (gitstore.Commit, error) {
+	commit gitstore.Hash,
+) (gitstore.Commit, error) {
 	lock := v.Lock()
 	lock.SetPin(r.Name, v.PinTo(r, commit))
 	return withLock(ctx, store, at, lock, "with "+commit.String())
@@ -115,7 +117,8 @@ func WithPin(ctx context.Context, store *gitstore.Store, v *source.View, at gits
 
 // withLock returns a copy of a commit with another lock file.
 func withLock(ctx context.Context, store *gitstore.Store, at gitstore.Commit, lock *fetch.Lock,
-	message string) (gitstore.Commit, error) {
+	message string,
+) (gitstore.Commit, error) {
 	tree, err := source.ReplaceLock(ctx, store, at.Tree, lock)
 	if err != nil {
 		return at, err

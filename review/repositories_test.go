@@ -40,10 +40,14 @@ func TestReviewOfOtherRepositories(t *testing.T) {
 		"sluice.lock":               h.Lock(map[string]string{"components": one, "private": secret}),
 	})
 
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	s, err := session.Open(t.Context(), r, session.Options{
+		Repo: h.URL + "/fleet/.git", Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,25 +120,35 @@ func TestUntrustedFleetWithAChangeOfAnotherRepository(t *testing.T) {
 	}
 	const lock = "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\nrepositories:\n"
 	for branch, files := range map[string]map[string]string{
-		"honest": {"sluice.lock": lock + entry("components", components, one),
+		"honest": {
+			"sluice.lock": lock + entry("components", components, one),
 			"apps/web/app.yaml": strings.Replace(hydratetest.AppIn("components"), "namespace: web", "namespace: honest",
-				1)},
-		"unrelated": {"sluice.lock": lock + entry("components", components, one) + entry("copy", components, other),
+				1),
+		},
+		"unrelated": {
+			"sluice.lock":            lock + entry("components", components, one) + entry("copy", components, other),
 			"repositories/copy.yaml": strings.Replace(h.Repository("components"), "name: components", "name: copy", 1),
-			"apps/web/app.yaml":      hydratetest.AppIn("copy")},
-		"renamed": {"sluice.lock": lock + entry("components", vaultURL, vault),
+			"apps/web/app.yaml":      hydratetest.AppIn("copy"),
+		},
+		"renamed": {
+			"sluice.lock": lock + entry("components", vaultURL, vault),
 			"repositories/components.yaml": strings.Replace(h.Repository("vault"), "name: vault", "name: components",
-				1)},
+				1),
+		},
 		"lock": {"sluice.lock": lock + entry("components", vaultURL, vault)},
 	} {
 		h.Git("fleet", "checkout", "-qb", branch, "main")
 		h.Commit("fleet", files)
 	}
 
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	trusted, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	trusted, err := session.Open(t.Context(), r, session.Options{
+		Repo: h.URL + "/fleet/.git", Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,10 +181,14 @@ func TestUntrustedFleetWithAChangeOfAnotherRepository(t *testing.T) {
 		{Name: "components", URL: components, Commit: hash(one)},
 		{Name: "components", URL: components, Commit: hash(two)},
 	}, none)
-	for branch, has := range map[string]string{"honest": "a: two", "unrelated": "other repositories are not read",
-		"renamed": "other repositories are not read", "lock": "a: two"} {
-		got, err := inProcess(t, s, Request{Request: compare.Request{Base: trunk, Head: commit(branch),
-			Key: []byte("k")}, Policy: trunk.Tree, Pins: pins})
+	for branch, has := range map[string]string{
+		"honest": "a: two", "unrelated": "other repositories are not read",
+		"renamed": "other repositories are not read", "lock": "a: two",
+	} {
+		got, err := inProcess(t, s, Request{Request: compare.Request{
+			Base: trunk, Head: commit(branch),
+			Key: []byte("k"),
+		}, Policy: trunk.Tree, Pins: pins})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -175,22 +175,38 @@ func TestVerdict(t *testing.T) {
 	}{
 		"nothing":       {report.Review{Changes: &diff.ChangeSet{}}, report.VerdictPass},
 		"no comparison": {report.Review{}, report.VerdictError},
-		"errors": {report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"x"}},
-			report.VerdictError},
-		"the head cannot be rendered": {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{}}}},
-			report.VerdictError},
+		"errors": {
+			report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"x"}},
+			report.VerdictError,
+		},
+		"the head cannot be rendered": {
+			report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{}}}},
+			report.VerdictError,
+		},
 		"the base could not be rendered": {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}}, report.VerdictCaution},
-		"a finding that is an error": {report.Review{Changes: &diff.ChangeSet{},
-			Findings: finding(report.SeverityError)}, report.VerdictFail},
-		"a finding that is a warning": {report.Review{Changes: &diff.ChangeSet{},
-			Findings: finding(report.SeverityWarning)}, report.VerdictWarn},
-		"a finding for information": {report.Review{Changes: &diff.ChangeSet{}, Findings: finding("info")},
-			report.VerdictPass},
-		"an error before a finding": {report.Review{Errors: []string{"x"},
-			Findings: finding(report.SeverityError)}, report.VerdictError},
-		"resolved and existing findings": {report.Review{Changes: &diff.ChangeSet{},
-			Findings: report.Findings{Resolved: []report.Finding{{Severity: report.SeverityError}},
-				Existing: map[report.Severity]int{report.SeverityError: 3}}}, report.VerdictPass},
+		"a finding that is an error": {report.Review{
+			Changes:  &diff.ChangeSet{},
+			Findings: finding(report.SeverityError),
+		}, report.VerdictFail},
+		"a finding that is a warning": {report.Review{
+			Changes:  &diff.ChangeSet{},
+			Findings: finding(report.SeverityWarning),
+		}, report.VerdictWarn},
+		"a finding for information": {
+			report.Review{Changes: &diff.ChangeSet{}, Findings: finding("info")},
+			report.VerdictPass,
+		},
+		"an error before a finding": {report.Review{
+			Errors:   []string{"x"},
+			Findings: finding(report.SeverityError),
+		}, report.VerdictError},
+		"resolved and existing findings": {report.Review{
+			Changes: &diff.ChangeSet{},
+			Findings: report.Findings{
+				Resolved: []report.Finding{{Severity: report.SeverityError}},
+				Existing: map[report.Severity]int{report.SeverityError: 3},
+			},
+		}, report.VerdictPass},
 	} {
 		if got := verdict(&c.r); got != c.want {
 			t.Errorf("%s: the result of verdict is %s, want %s", name, got, c.want)
@@ -243,8 +259,10 @@ func TestPolicy(t *testing.T) {
 		"whole environments":     {true, []string{builtIn, "custom", "old"}, 0, 0, 1, 1},
 	} {
 		engine := &rules{
-			after: []policy.Finding{at(builtIn, "prod-eu-1", "m"), at(builtIn, "prod-us-1", "m"),
-				at("custom", "prod-eu-1", "m"), at("old", "prod-eu-1", "m"), exempt},
+			after: []policy.Finding{
+				at(builtIn, "prod-eu-1", "m"), at(builtIn, "prod-us-1", "m"),
+				at("custom", "prod-eu-1", "m"), at("old", "prod-eu-1", "m"), exempt,
+			},
 			before: []policy.Finding{at("old", "prod-eu-1", "m"), at("gone", "prod-eu-1", "m")},
 		}
 		f := reviewed(t, r, Policy{Engine: engine, Whole: c.whole}, compare.Request{}).Findings

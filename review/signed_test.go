@@ -54,8 +54,10 @@ func newSignedFleet(t *testing.T) *signedFleet {
 
 func (f *signedFleet) git(args ...string) {
 	f.t.Helper()
-	cmd := exec.CommandContext(f.t.Context(), "git", append([]string{"-C", f.dir, "-c", "user.name=A", "-c",
-		"user.email=a@example.com"}, args...)...)
+	cmd := exec.CommandContext(f.t.Context(), "git", append([]string{
+		"-C", f.dir, "-c", "user.name=A", "-c",
+		"user.email=a@example.com",
+	}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		f.t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
@@ -79,9 +81,11 @@ func (f *signedFleet) publish(version string, key *openpgp.Entity, verify string
 	f.t.Helper()
 	file, err := chartutil.Save(&chart.Chart{
 		Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "web", Version: version},
-		Templates: []*chart.File{{Name: "templates/cm.yaml",
+		Templates: []*chart.File{{
+			Name: "templates/cm.yaml",
 			Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {version: \"" + version +
-				"\"}\n")}},
+				"\"}\n"),
+		}},
 	}, f.t.TempDir())
 	if err != nil {
 		f.t.Fatal(err)
@@ -127,10 +131,14 @@ func (f *signedFleet) commit(tag string) {
 // review reviews the change from the tag trunk to the tag head, as a worker and its parent do.
 func (f *signedFleet) review() (*report.Review, error) {
 	f.t.Helper()
-	r := session.Runtime{Cache: f.t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(f.t.Context(), r, session.Options{Repo: f.dir, Jobs: 2,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: f.t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	s, err := session.Open(f.t.Context(), r, session.Options{
+		Repo: f.dir, Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -143,8 +151,10 @@ func (f *signedFleet) review() (*report.Review, error) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return inProcess(f.t, s, Request{Request: compare.Request{Base: trunk, Head: head, Key: []byte("k")},
-		Policy: trunk.Tree})
+	return inProcess(f.t, s, Request{
+		Request: compare.Request{Base: trunk, Head: head, Key: []byte("k")},
+		Policy:  trunk.Tree,
+	})
 }
 
 // TestSignersComeFromTheTrunk: a merge request cannot choose the keys that its charts are held against, whatever its
@@ -180,18 +190,26 @@ func TestSignersComeFromTheTrunk(t *testing.T) {
 				", verify: [acme]")
 		}, ""},
 		"nothing demanded": {offered, func(f *signedFleet) { f.publish("2.0.0", nil, "") }, ""},
-		"unsigned": {demanded, func(f *signedFleet) { f.publish("2.0.0", nil, "") },
-			"has no provenance file"},
-		"unsigned, asked by the app": {offered, func(f *signedFleet) { f.publish("2.0.0", nil, ", verify: [acme]") },
-			"has no provenance file"},
-		"by a stranger": {demanded, func(f *signedFleet) { f.publish("2.0.0", keys["mallory"], "") },
-			"a key that the keyring does not have"},
+		"unsigned": {
+			demanded, func(f *signedFleet) { f.publish("2.0.0", nil, "") },
+			"has no provenance file",
+		},
+		"unsigned, asked by the app": {
+			offered, func(f *signedFleet) { f.publish("2.0.0", nil, ", verify: [acme]") },
+			"has no provenance file",
+		},
+		"by a stranger": {
+			demanded, func(f *signedFleet) { f.publish("2.0.0", keys["mallory"], "") },
+			"a key that the keyring does not have",
+		},
 		"with the stranger's keyring": {demanded, func(f *signedFleet) {
 			f.publish("2.0.0", keys["mallory"], "")
 			f.write("keys/acme.gpg", ring(keys["mallory"]))
 		}, "a key that the keyring does not have"},
-		"without the demand": {demanded, func(f *signedFleet) { f.publish("2.0.0", nil, ""); f.fleet("") },
-			"has no provenance file"},
+		"without the demand": {
+			demanded, func(f *signedFleet) { f.publish("2.0.0", nil, ""); f.fleet("") },
+			"has no provenance file",
+		},
 		"with a signer of the change": {demanded, func(f *signedFleet) {
 			f.publish("2.0.0", keys["mallory"], ", verify: [mallory]")
 			f.write("keys/mallory.gpg", ring(keys["mallory"]))

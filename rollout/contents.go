@@ -94,7 +94,8 @@ func differ(a, b, cluster string, read Contents) (map[string]bool, error) {
 // source; tree is the tree that the environment runs. An app counts as changed if its manifests differ from the held
 // ones on every rolled-back cluster of the hold.
 func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []string, read Contents) (*Changes,
-	error) {
+	error,
+) {
 	out := &Changes{Source: promoted}
 	for _, h := range r.Holds {
 		if h.Tree == "" {

@@ -31,8 +31,10 @@ func Decide(s Situation) (Decision, error) {
 	}
 	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
 		// An empty rollback must neither block others nor become a rollback of all clusters.
-		if err := x.emit(Event{Kind: EventRollbackDropped,
-			Reason: "all of its clusters were frozen meanwhile"}); err != nil {
+		if err := x.emit(Event{
+			Kind:   EventRollbackDropped,
+			Reason: "all of its clusters were frozen meanwhile",
+		}); err != nil {
 			return Decision{}, err
 		}
 		if x.s.Running.Foreign == "" { // no hold ends while a rollback is pending
@@ -116,9 +118,11 @@ func (x *decider) heldOnly(next Proposal) {
 	x.d.Proposal = nil
 	x.d.Gates = nil
 	if len(next.Held) > 0 {
-		x.d.Gates = []Gate{{Name: GateHold, State: Waiting,
+		x.d.Gates = []Gate{{
+			Name: GateHold, State: Waiting,
 			Reason: fmt.Sprintf("everything of %s runs but %s, which is held back", short(next.Promoted.Commit),
-				Few(next.Held))}}
+				Few(next.Held)),
+		}}
 	}
 	x.d.Gates = append(x.d.Gates, x.gatekeeper.upstreams.onlyLate(next)...)
 	if x.s.Request != nil {
@@ -128,8 +132,10 @@ func (x *decider) heldOnly(next Proposal) {
 
 // promote moves the environment branch, or updates the merge request. It reports whether the branch moves.
 func (x *decider) promote(w Proposal) bool {
-	a := Action{Source: w.Source, Apps: w.Apps, Workspaces: w.Workspaces, Overtakes: w.Overtakes, By: w.By,
-		Reason: w.Reason}
+	a := Action{
+		Source: w.Source, Apps: w.Apps, Workspaces: w.Workspaces, Overtakes: w.Overtakes, By: w.By,
+		Reason: w.Reason,
+	}
 	if w.Refused == "" {
 		a.Without = w.Without
 	}

@@ -61,8 +61,10 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 	for _, second := range []bool{true, false} {
 		s := prod(fleet.Promotion{
 			Mode: "manual", Waves: []fleet.Wave{{Name: "canary", Count: 1, Bake: "24h"}, {Name: "rest"}},
-			Rights: []fleet.Rights{{Verbs: []string{"promote"}, Roles: []string{"write"}},
-				{Verbs: []string{"now"}, Users: []string{"mia"}, SecondPerson: second}},
+			Rights: []fleet.Rights{
+				{Verbs: []string{"promote"}, Roles: []string{"write"}},
+				{Verbs: []string{"now"}, Users: []string{"mia"}, SecondPerson: second},
+			},
 		}, behind("a", nil), behind("b", nil))
 		if moved, _ := step(t, &s); len(moved) != 1 {
 			t.Fatalf("the canary: %v", moved)
@@ -79,8 +81,10 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 			}
 			s.Record = next
 		}
-		apply(rollout.Event{Kind: rollout.EventPromote, By: "mia", At: s.Now, Now: true, Reason: "a hotfix",
-			Source: rollout.Source{Commit: "c2"}})
+		apply(rollout.Event{
+			Kind: rollout.EventPromote, By: "mia", At: s.Now, Now: true, Reason: "a hotfix",
+			Source: rollout.Source{Commit: "c2"},
+		})
 		if second {
 			apply(rollout.Event{Kind: rollout.EventApprove, By: "mia", At: s.Now, Tree: "t2"})
 			moved, d := step(t, &s)

@@ -138,8 +138,10 @@ func (r *Record) command(e Event) error {
 			return errors.New("nothing to approve yet: wait until the promotion is rendered")
 		}
 		r.Approvals = slices.DeleteFunc(r.Approvals, func(a Approval) bool { return strings.EqualFold(a.By, e.By) })
-		a := Approval{By: e.By, Teams: e.Teams, Tree: e.Tree, Now: r.Request != nil && r.Request.Now, Reason: e.Reason,
-			At: e.At}
+		a := Approval{
+			By: e.By, Teams: e.Teams, Tree: e.Tree, Now: r.Request != nil && r.Request.Now, Reason: e.Reason,
+			At: e.At,
+		}
 		if len(e.Workspaces) > 0 {
 			a.Workspace = e.Workspaces[0]
 		}
@@ -194,8 +196,10 @@ func (r *Record) request(e Event) error {
 	for i := range r.Approvals { // earlier approvals do not agree to skipping gates
 		r.Approvals[i].Now = false
 	}
-	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces), Now: e.Now,
-		Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
+	r.Request = &Request{
+		Source: e.Source.tidy(), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces), Now: e.Now,
+		Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC(),
+	}
 	r.Declined = nil
 	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix repairs what failed
 		r.Halt = nil
@@ -227,8 +231,10 @@ func (r *Record) freeze(e Event) error {
 	if len(r.Freezes) >= maxFreezes {
 		return fmt.Errorf("%d freezes hold already: unfreeze some clusters, or freeze the environment", len(r.Freezes))
 	}
-	r.Freezes = append(r.Freezes, Freeze{Target: e.Target, From: e.At, Until: e.Until.UTC(), Reason: e.Reason, By: e.By,
-		Said: e.said()})
+	r.Freezes = append(r.Freezes, Freeze{
+		Target: e.Target, From: e.At, Until: e.Until.UTC(), Reason: e.Reason, By: e.By,
+		Said: e.said(),
+	})
 	return nil
 }
 
@@ -290,8 +296,10 @@ func (r *Record) rollout(e Event) error {
 		if e.To.Tree == "" {
 			return errors.New("the environment has no earlier state")
 		}
-		r.Rollback = &Rollback{To: e.To.Source, Tree: e.To.Tree, From: p.Source, FromTree: p.Tree, Reason: e.Reason,
-			At: e.At}
+		r.Rollback = &Rollback{
+			To: e.To.Source, Tree: e.To.Tree, From: p.Source, FromTree: p.Tree, Reason: e.Reason,
+			At: e.At,
+		}
 		r.Request = nil
 	default:
 		return fmt.Errorf("unknown kind of event %q", e.Kind)
@@ -300,8 +308,10 @@ func (r *Record) rollout(e Event) error {
 }
 
 func (r *Record) moved(e Event) {
-	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, From: e.From, Now: e.Now, Rollback: e.Restores, Started: e.At,
-		Changed: sorted(e.Clusters), LastMove: e.At}
+	p := &Progress{
+		Source: e.Source.tidy(), Tree: e.Tree, From: e.From, Now: e.Now, Rollback: e.Restores, Started: e.At,
+		Changed: sorted(e.Clusters), LastMove: e.At,
+	}
 	if b := r.Rollback; b != nil && r.Progress != nil && e.Restores {
 		done := *b
 		// what ran when the branch moved, not when the rollback was requested

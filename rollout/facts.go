@@ -29,8 +29,10 @@ type facts struct {
 
 func prepare(s Situation) (*decider, error) {
 	s.Now = s.Now.UTC().Truncate(time.Second)
-	x := &facts{s: s, p: s.Environment.Promotion, order: s.Trunk.order(), clusters: map[string]ClusterState{},
-		rec: s.Record.clone()}
+	x := &facts{
+		s: s, p: s.Environment.Promotion, order: s.Trunk.order(), clusters: map[string]ClusterState{},
+		rec: s.Record.clone(),
+	}
 	if x.rec.Environment == "" {
 		x.rec = NewRecord(s.Environment.Name)
 	}

@@ -15,8 +15,10 @@ import (
 // moving by merging often.
 func TestBakeOfManyCommits(t *testing.T) {
 	t.Parallel()
-	for name, states := range map[string][]string{"healthy": {"success", "success", "success"},
-		"with a red workspace": {"failure", "success", "success"}} {
+	for name, states := range map[string][]string{
+		"healthy":              {"success", "success", "success"},
+		"with a red workspace": {"failure", "success", "success"},
+	} {
 		for _, bake := range []int{120, 480} {
 			if testing.Short() && bake > 120 {
 				continue

@@ -20,14 +20,20 @@ func TestEveryAppHasAStatusOfItsOwn(t *testing.T) {
 		"any is enough":  {"kustomization/*", green, Green},
 		"one is missing": {"kustomization/${app}/*", green, Unknown},
 		"all are there":  {"kustomization/${app}/*", both, Green},
-		"one is red": {"kustomization/${app}/*", append([]Status{{Name: "kustomization/shop-db/eu-1",
-			State: "success"}}, red...), Red},
+		"one is red": {"kustomization/${app}/*", append([]Status{{
+			Name:  "kustomization/shop-db/eu-1",
+			State: "success",
+		}}, red...), Red},
 		"nothing is there": {"kustomization/${app}/*", nil, Unknown},
-		"one is named like": {"kustomization/${app}/*", []Status{{Name: "kustomization/shop-db/eu-1",
-			State: "success"}}, Unknown},
+		"one is named like": {"kustomization/${app}/*", []Status{{
+			Name:  "kustomization/shop-db/eu-1",
+			State: "success",
+		}}, Unknown},
 	} {
-		state, why := ofCluster([]string{c.pattern}, ClusterState{Cluster: Cluster{Name: "eu-1"}, Tree: "x",
-			Apps: []string{"shop", "shop-db"}, Statuses: c.statuses})
+		state, why := ofCluster([]string{c.pattern}, ClusterState{
+			Cluster: Cluster{Name: "eu-1"}, Tree: "x",
+			Apps: []string{"shop", "shop-db"}, Statuses: c.statuses,
+		})
 		if state != c.want {
 			t.Errorf("%s: the state is %s (the why is %s), want %s", name, state, why, c.want)
 		}

@@ -109,8 +109,10 @@ func countApps(n int) string {
 
 // What describes the cause in a few words.
 func (h Hold) What() string {
-	verb := map[HoldCause]string{CauseFailed: "failed and was rolled back", CauseRolledBack: "was rolled back",
-		CauseStopped: "was stopped"}[h.Cause]
+	verb := map[HoldCause]string{
+		CauseFailed: "failed and was rolled back", CauseRolledBack: "was rolled back",
+		CauseStopped: "was stopped",
+	}[h.Cause]
 	out := fmt.Sprintf("%s by %s", verb, h.Actor())
 	if h.Reason != "" {
 		out += ": " + h.Reason
@@ -251,13 +253,17 @@ func (b Rollback) holds(at time.Time) []Hold {
 	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // the state of other clusters does not matter
 		from = from.Among(b.Clusters)
 	}
-	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave,
-		Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: at}
+	one := Hold{
+		Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave,
+		Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: at,
+	}
 	if len(b.Stopped) == 0 {
 		return []Hold{one}
 	}
-	stopped := Hold{Cause: CauseStopped, Source: b.From.WithoutGaps(), Tree: b.FromTree, Whole: true,
-		Clusters: b.Stopped, By: b.By, Reason: b.Reason, Since: at}
+	stopped := Hold{
+		Cause: CauseStopped, Source: b.From.WithoutGaps(), Tree: b.FromTree, Whole: true,
+		Clusters: b.Stopped, By: b.By, Reason: b.Reason, Since: at,
+	}
 	if len(b.From.Clusters) > 0 {
 		stopped.Source = stopped.Source.Among(b.Stopped)
 	}

@@ -38,14 +38,20 @@ func TestInvalidRecords(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"a request without a commit": {"request: {source: {apps: {web: c1}}, by: mia, at: 2026-01-02T03:04:05Z}\n",
-			"names no source commit"},
+		"a request without a commit": {
+			"request: {source: {apps: {web: c1}}, by: mia, at: 2026-01-02T03:04:05Z}\n",
+			"names no source commit",
+		},
 		"an app without a commit": {"request: {source: {commit: c1, apps: {web: ''}}, by: mia, at: 2026-01-02T03:04:05Z}\n", "for app web"},
-		"a hold without a cause": {"holds: [{source: {commit: c1}, since: 2026-01-02T03:04:05Z}]\n",
-			"holds[0]: cause"},
+		"a hold without a cause": {
+			"holds: [{source: {commit: c1}, since: 2026-01-02T03:04:05Z}]\n",
+			"holds[0]: cause",
+		},
 		"a hold without a time": {"holds: [{cause: failed, source: {commit: c1}}]\n", "since is missing"},
-		"a rollback without a tree": {"rollback: {to: {commit: c1}, tree: '', from: {}, at: 2026-01-02T03:04:05Z}\n",
-			"names no tree"},
+		"a rollback without a tree": {
+			"rollback: {to: {commit: c1}, tree: '', from: {}, at: 2026-01-02T03:04:05Z}\n",
+			"names no tree",
+		},
 		"an unknown key": {"hold: []\n", "hold"},
 	} {
 		_, err := rollout.DecodeRecord("prod", []byte(head+c.text))
@@ -63,13 +69,17 @@ func TestResume(t *testing.T) {
 	record := func() rollout.Record {
 		r := rollout.NewRecord("prod")
 		r.Halt = &rollout.Halt{By: "ann", Reason: "look", At: at()}
-		r.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2"}, Tree: "t2",
-			Apps: []string{"shop", "web"}, By: "ann", Since: at()}}
+		r.Holds = []rollout.Hold{{
+			Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2"}, Tree: "t2",
+			Apps: []string{"shop", "web"}, By: "ann", Since: at(),
+		}}
 		return r
 	}
 	resume := func(r rollout.Record, by string, after time.Duration, clusters, apps []string) (rollout.Record, error) {
-		return rollout.Apply(r, rollout.Event{Kind: rollout.EventResume, By: by, At: at().Add(after),
-			Clusters: clusters, Apps: apps, Members: members})
+		return rollout.Apply(r, rollout.Event{
+			Kind: rollout.EventResume, By: by, At: at().Add(after),
+			Clusters: clusters, Apps: apps, Members: members,
+		})
 	}
 	r, err := resume(record(), "ann", 0, nil, nil)
 	if err != nil || r.Halt != nil || len(r.Holds) != 1 {
@@ -102,15 +112,19 @@ func TestManyHolds(t *testing.T) {
 	t.Parallel()
 	r, at := rollout.NewRecord("prod"), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 2000 {
-		ask := rollout.Event{Kind: rollout.EventRollback, By: "mia", At: at, Source: rollout.Source{Commit: "b"},
+		ask := rollout.Event{
+			Kind: rollout.EventRollback, By: "mia", At: at, Source: rollout.Source{Commit: "b"},
 			Tree: fmt.Sprint("t", i), To: rollout.PastState{Source: rollout.Source{Commit: "a"}, Tree: "x"},
-			Clusters: []string{fmt.Sprint("c", i)}}
+			Clusters: []string{fmt.Sprint("c", i)},
+		}
 		next, err := rollout.Apply(r, ask)
 		if err != nil {
 			break
 		}
-		if r, err = rollout.Apply(next, rollout.Event{Kind: rollout.EventRolledBack, At: at, Tree: fmt.Sprint("t", i+1),
-			Source: rollout.Source{Commit: "b"}, Clusters: ask.Clusters}); err != nil {
+		if r, err = rollout.Apply(next, rollout.Event{
+			Kind: rollout.EventRolledBack, At: at, Tree: fmt.Sprint("t", i+1),
+			Source: rollout.Source{Commit: "b"}, Clusters: ask.Clusters,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -204,10 +204,14 @@ func (w *world) arrive() error {
 			return err
 		}
 		if s.Candidate != nil {
-			w.apply(rollout.Event{Kind: rollout.EventApprove, By: "ann", Teams: []string{"sre"},
-				Tree: s.Candidate.Tree})
-			w.apply(rollout.Event{Kind: rollout.EventApprove, By: "bob", Teams: []string{"sre"},
-				Tree: s.Candidate.Tree})
+			w.apply(rollout.Event{
+				Kind: rollout.EventApprove, By: "ann", Teams: []string{"sre"},
+				Tree: s.Candidate.Tree,
+			})
+			w.apply(rollout.Event{
+				Kind: rollout.EventApprove, By: "bob", Teams: []string{"sre"},
+				Tree: s.Candidate.Tree,
+			})
 		}
 		if w.env.Promotion.Mode == "manual" && s.Record.Request == nil && !w.prod.source.Equal(w.staging) {
 			w.apply(rollout.Event{Kind: rollout.EventPromote, By: "ann", Source: w.staging})

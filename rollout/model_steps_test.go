@@ -30,8 +30,10 @@ func (w *world) happen() {
 		clear(w.pending)
 	case 7:
 		w.wasFrozen[target] = true
-		ok := w.apply(rollout.Event{Kind: rollout.EventFreeze, By: "ann", Reason: "fair", Target: target,
-			Until: w.now.Add(time.Hour)})
+		ok := w.apply(rollout.Event{
+			Kind: rollout.EventFreeze, By: "ann", Reason: "fair", Target: target,
+			Until: w.now.Add(time.Hour),
+		})
 		w.logf("freeze %q: %v", target, ok)
 	case 8:
 		w.logf("unfreeze %q: %v", target, w.apply(rollout.Event{Kind: rollout.EventUnfreeze, Target: target}))
@@ -69,8 +71,10 @@ func (w *world) happen() {
 func (w *world) approve() {
 	if s, err := w.situation(); err == nil && s.Candidate != nil {
 		by := pick(w.r, "ann", "bob", "author")
-		w.logf("%s approves %s: %v", by, s.Candidate.Tree, w.apply(rollout.Event{Kind: rollout.EventApprove, By: by,
-			Teams: []string{"sre"}, Tree: s.Candidate.Tree}))
+		w.logf("%s approves %s: %v", by, s.Candidate.Tree, w.apply(rollout.Event{
+			Kind: rollout.EventApprove, By: by,
+			Teams: []string{"sre"}, Tree: s.Candidate.Tree,
+		}))
 	}
 }
 
@@ -119,8 +123,10 @@ func (w *world) resume(cluster string) {
 }
 
 func (w *world) ask() {
-	e := rollout.Event{Kind: rollout.EventPromote, By: "ann",
-		Source: rollout.Source{Commit: w.trunk[w.r.IntN(len(w.trunk))]}, Reason: "hotfix", Now: w.r.IntN(3) == 0}
+	e := rollout.Event{
+		Kind: rollout.EventPromote, By: "ann",
+		Source: rollout.Source{Commit: w.trunk[w.r.IntN(len(w.trunk))]}, Reason: "hotfix", Now: w.r.IntN(3) == 0,
+	}
 	if w.r.IntN(3) == 0 {
 		e.Apps = []string{pick(w.r, w.apps...)}
 	}
@@ -142,8 +148,10 @@ func (w *world) goBack(cluster string) {
 	if err != nil || w.foreign {
 		return
 	}
-	e := rollout.Event{Kind: rollout.EventRollback, By: pick(w.r, "ann", "bob"), Source: w.prod.source, Tree: w.id,
-		Reason: "bad"}
+	e := rollout.Event{
+		Kind: rollout.EventRollback, By: pick(w.r, "ann", "bob"), Source: w.prod.source, Tree: w.id,
+		Reason: "bad",
+	}
 	switch w.r.IntN(5) {
 	case 0:
 		e.Clusters = []string{cluster}
@@ -352,8 +360,10 @@ func (w *world) back(a rollout.Action) error {
 		return fmt.Errorf("the tree to go back to is unknown")
 	}
 	old := w.prod
-	next := tree{source: rollout.RestoredSource(old.source, a, to.source, w.provenance, w.names()),
-		subs: map[string]string{}}
+	next := tree{
+		source: rollout.RestoredSource(old.source, a, to.source, w.provenance, w.names()),
+		subs:   map[string]string{},
+	}
 	whole := len(a.Clusters)+len(a.Apps) == 0
 	for _, m := range w.members {
 		next.subs[m.Name] = w.content(m.Name, next.source.On(m.Name))

@@ -221,8 +221,10 @@ func newWorld(seed uint64) *world {
 		Health: fleet.Health{CommitStatuses: []string{"kustomization/*"}, Healthy: pick(w.r, "", "100%")},
 	}
 	p.Waves = []fleet.Wave{
-		{Name: "canary", Clusters: &fleet.Selector{MatchLabels: map[string]string{"ring": "canary"}},
-			Bake: fleet.Duration(pick(w.r, "", "20m"))},
+		{
+			Name: "canary", Clusters: &fleet.Selector{MatchLabels: map[string]string{"ring": "canary"}},
+			Bake: fleet.Duration(pick(w.r, "", "20m")),
+		},
 		{Name: "half", Percent: 50, MaxParallel: w.r.IntN(3), Bake: fleet.Duration(pick(w.r, "", "20m"))},
 		{Name: "rest"},
 	}
@@ -365,11 +367,17 @@ func (w *world) situation() (rollout.Situation, error) {
 	}
 	s := rollout.Situation{
 		Environment: w.env, Trunk: w.trunk, Record: record, Request: w.request, RequestKnown: true, Now: w.now,
-		Running: rollout.Running{Source: w.prod.source, Tree: w.id, Commit: w.tip, Overtakes: w.overtakes,
-			Restores: w.restores, Restored: w.restored},
-		Before: []rollout.Upstream{{Name: "staging", Source: w.staging, Complete: true,
-			Clusters: []rollout.ClusterState{{Cluster: rollout.Cluster{Name: "s"}, Tree: "x", Desired: "x",
-				Statuses: status(w.isRed, false)}}}},
+		Running: rollout.Running{
+			Source: w.prod.source, Tree: w.id, Commit: w.tip, Overtakes: w.overtakes,
+			Restores: w.restores, Restored: w.restored,
+		},
+		Before: []rollout.Upstream{{
+			Name: "staging", Source: w.staging, Complete: true,
+			Clusters: []rollout.ClusterState{{
+				Cluster: rollout.Cluster{Name: "s"}, Tree: "x", Desired: "x",
+				Statuses: status(w.isRed, false),
+			}},
+		}},
 	}
 	if w.foreign {
 		s.Running.Foreign = "its commit abc was not made by Sluice"
@@ -400,8 +408,10 @@ func (w *world) situation() (rollout.Situation, error) {
 		}
 	}
 	id, t := w.render(next.Source)
-	s.Candidate = &rollout.Candidate{Source: next.Source, Tree: id, Same: maps.Equal(t.subs, w.prod.subs), Base: w.tip,
-		Policy: rollout.Green, Authors: []string{"author"}}
+	s.Candidate = &rollout.Candidate{
+		Source: next.Source, Tree: id, Same: maps.Equal(t.subs, w.prod.subs), Base: w.tip,
+		Policy: rollout.Green, Authors: []string{"author"},
+	}
 	if w.r.IntN(20) == 0 {
 		s.Candidate.Policy = rollout.Red
 	}

@@ -80,8 +80,10 @@ func (x *observer) observeTree() error {
 		return nil
 	}
 	if b != nil && b.Continues != "" {
-		if err := x.emit(Event{Kind: EventRollbackDropped,
-			Reason: "the environment branch moved meanwhile"}); err != nil {
+		if err := x.emit(Event{
+			Kind:   EventRollbackDropped,
+			Reason: "the environment branch moved meanwhile",
+		}); err != nil {
 			return err
 		}
 	}
@@ -204,8 +206,10 @@ func (x *observer) observeUpstream(b Upstream) error {
 		if w == nil && !b.Since.IsZero() && b.Since.Before(at) {
 			at = b.Since
 		}
-		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at,
-			Forgets: x.upstreams.forgettable(b.Name)}); err != nil {
+		if err := x.emit(Event{
+			Kind: EventBefore, Target: b.Name, Source: b.Source, At: at,
+			Forgets: x.upstreams.forgettable(b.Name),
+		}); err != nil {
 			return err
 		}
 	}

@@ -23,8 +23,10 @@ func (x *rollout) progress() (*Action, error) {
 	}
 	if p.Rollback {
 		if all := x.movable(x.behind(p.Changed)); len(all) > 0 {
-			return &Action{Kind: MoveWave, Clusters: all, Source: p.Source,
-				Reason: "a rollback moves all of its clusters at once"}, nil
+			return &Action{
+				Kind: MoveWave, Clusters: all, Source: p.Source,
+				Reason: "a rollback moves all of its clusters at once",
+			}, nil
 		}
 	}
 	for i, w := range x.waves {
@@ -37,14 +39,18 @@ func (x *rollout) progress() (*Action, error) {
 			if free := x.movable(next); len(free) > 0 {
 				next = free
 			} else { // it does not move, and later steps wait
-				x.d.WaveGates = append(x.d.WaveGates, Gate{Name: GateBranch, State: Red,
-					Reason: x.clusters[next[0]].Foreign})
+				x.d.WaveGates = append(x.d.WaveGates, Gate{
+					Name: GateBranch, State: Red,
+					Reason: x.clusters[next[0]].Foreign,
+				})
 			}
 			if !Holds(x.d.WaveGates) {
 				return nil, nil
 			}
-			return &Action{Kind: MoveWave, Wave: w.Name, Clusters: next, Source: p.Source, Overtakes: p.Now,
-				By: p.NowBy, Reason: p.NowWhy}, nil
+			return &Action{
+				Kind: MoveWave, Wave: w.Name, Clusters: next, Source: p.Source, Overtakes: p.Now,
+				By: p.NowBy, Reason: p.NowWhy,
+			}, nil
 		}
 	}
 	return nil, nil

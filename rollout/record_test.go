@@ -80,9 +80,11 @@ func TestRecordOfALargeFleet(t *testing.T) {
 		apply(rollout.Event{Kind: rollout.EventHalt, By: "mia", Reason: strings.Repeat("x", 300)})
 		apply(rollout.Event{Kind: rollout.EventResume, By: "mia"})
 		if i%6 == 0 {
-			apply(rollout.Event{Kind: rollout.EventRollback, By: "mia",
+			apply(rollout.Event{
+				Kind: rollout.EventRollback, By: "mia",
 				To: rollout.PastState{Source: source, Tree: "t"}, Source: source, Tree: tree,
-				Clusters: names[size/100*i : size/100*i+size/5]})
+				Clusters: names[size/100*i : size/100*i+size/5],
+			})
 			apply(rollout.Event{Kind: rollout.EventRolledBack})
 		}
 	}
@@ -167,8 +169,10 @@ func TestTrimmedRecordDecidesAlike(t *testing.T) {
 		source := exceptions(names, i, true)
 		tree := fmt.Sprintf("t%d", i)
 		r.Ran = append(r.Ran, rollout.PastState{Source: source, Tree: tree, At: at})
-		r.Progress = &rollout.Progress{Source: source, Tree: tree, Started: at, LastMove: at,
-			Changed: []string{names[0]}, Current: 1}
+		r.Progress = &rollout.Progress{
+			Source: source, Tree: tree, Started: at, LastMove: at,
+			Changed: []string{names[0]}, Current: 1,
+		}
 	}
 	data, err := r.Encode()
 	if err != nil {
@@ -185,8 +189,10 @@ func TestTrimmedRecordDecidesAlike(t *testing.T) {
 		s := rollout.Situation{
 			Environment: environmentWithRollback(), Record: r, Now: at.Add(time.Hour),
 			Running: rollout.Running{Source: r.Progress.Source, Tree: r.Progress.Tree, Commit: "c"},
-			Clusters: []rollout.ClusterState{{Cluster: rollout.Cluster{Name: names[0]}, Tree: "x", Desired: "x",
-				Statuses: []rollout.Status{{Name: "sync", State: "failure"}}}},
+			Clusters: []rollout.ClusterState{{
+				Cluster: rollout.Cluster{Name: names[0]}, Tree: "x", Desired: "x",
+				Statuses: []rollout.Status{{Name: "sync", State: "failure"}},
+			}},
 		}
 		d, err := rollout.Decide(s)
 		if err != nil {

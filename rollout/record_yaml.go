@@ -22,8 +22,10 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return NewRecord(environment), nil
 	}
-	if err := manifest.Check(data, manifest.Budget{Bytes: maxRecord, Nodes: maxNodes, Expanded: maxRecord, Depth: 20,
-		Aliases: 0}); err != nil {
+	if err := manifest.Check(data, manifest.Budget{
+		Bytes: maxRecord, Nodes: maxNodes, Expanded: maxRecord, Depth: 20,
+		Aliases: 0,
+	}); err != nil {
 		return fail(err)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -46,8 +48,10 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 		return fail(err)
 	}
 	for _, f := range r.Failed {
-		r.Holds = append(r.Holds, Hold{Cause: CauseFailed, Whole: true, Source: f.Source, Reason: f.Reason,
-			Since: f.At})
+		r.Holds = append(r.Holds, Hold{
+			Cause: CauseFailed, Whole: true, Source: f.Source, Reason: f.Reason,
+			Since: f.At,
+		})
 	}
 	r.Failed = nil
 	return r.bounded(), nil

@@ -106,8 +106,10 @@ func (f appChanges) renames(h Hold, units map[string][]string) []renames {
 			out = append(out, one)
 			continue
 		}
-		others = renames{append(others.old, one.old...), append(others.new, one.new...),
-			append(others.whole, one.whole...)}
+		others = renames{
+			append(others.old, one.old...), append(others.new, one.new...),
+			append(others.whole, one.whole...),
+		}
 	}
 	return append(out, others)
 }

@@ -20,32 +20,48 @@ func TestReleasesOfAHold(t *testing.T) {
 		want                string
 	}{
 		"one of two workspaces": {"a b", "a/x=2 b/y=2", "a/x=1 b/y=1", "a/x=3 b/y=2", "a/x"},
-		"one of two, and the other renamed": {"a b", "a/x=2 b/new=2", "a/x=1 b/old=1", "a/x=3 b/new=2",
-			"a/x"},
-		"both renamed": {"a b", "a/new=2 b/new=2", "a/old=1 b/old=1", "a/new=3 b/new=2",
-			"a/new a/old"},
-		"both renamed, and both changed": {"a b", "a/new=2 b/new=2", "a/old=1 b/old=1", "a/new=3 b/new=3",
-			"a/new a/old b/new b/old"},
+		"one of two, and the other renamed": {
+			"a b", "a/x=2 b/new=2", "a/x=1 b/old=1", "a/x=3 b/new=2",
+			"a/x",
+		},
+		"both renamed": {
+			"a b", "a/new=2 b/new=2", "a/old=1 b/old=1", "a/new=3 b/new=2",
+			"a/new a/old",
+		},
+		"both renamed, and both changed": {
+			"a b", "a/new=2 b/new=2", "a/old=1 b/old=1", "a/new=3 b/new=3",
+			"a/new a/old b/new b/old",
+		},
 		"a workspace renamed":                         {"a c", "c/x=2", "a/x=1", "c/x=3", "a/x c/x"},
 		"a workspace renamed, and another changed":    {"a b c", "b/y=2 c/x=2", "a/x=1 b/y=1", "b/y=3 c/x=2", "b/y"},
 		"a workspace renamed, and another app is new": {"a c d", "c/x=2 d/z=2", "a/x=1", "c/x=3 d/z=2", ""},
 		"the new app of another changed":              {"a c d", "c/x=2 d/z=2", "a/x=1", "c/x=2 d/z=3", ""},
-		"an app of a workspace went": {"a b", "a/x=2 b/y=2", "a/gone=1 a/x=1 b/y=1", "a/x=2 b/y=3",
-			"b/y"},
-		"and its workspace changed": {"a b", "a/x=2 b/y=2", "a/gone=1 a/x=1 b/y=1", "a/x=3 b/y=2",
-			"a/gone a/x"},
+		"an app of a workspace went": {
+			"a b", "a/x=2 b/y=2", "a/gone=1 a/x=1 b/y=1", "a/x=2 b/y=3",
+			"b/y",
+		},
+		"and its workspace changed": {
+			"a b", "a/x=2 b/y=2", "a/gone=1 a/x=1 b/y=1", "a/x=3 b/y=2",
+			"a/gone a/x",
+		},
 		"apps of the fleet":                   {"", "x=2 y=2", "x=1 y=1", "x=3 y=2", "x"},
 		"an app renamed":                      {"", "new=2", "old=1", "new=3", "new old"},
 		"an app renamed, and another changed": {"", "new=2 x=2", "old=1 x=1", "new=2 x=3", "x"},
 		"two apps renamed, and one changed":   {"", "new1=2 new2=2", "old1=1 old2=1", "new1=3 new2=2", ""},
-		"two apps renamed, and another changed": {"", "new1=2 new2=2 x=2", "old1=1 old2=1 x=1",
-			"new1=3 new2=2 x=3", "x"},
+		"two apps renamed, and another changed": {
+			"", "new1=2 new2=2 x=2", "old1=1 old2=1 x=1",
+			"new1=3 new2=2 x=3", "x",
+		},
 		"an app went, and another changed":         {"", "x=2", "gone=1 x=1", "x=3", "gone x"},
 		"an app of the fleet became a workspace's": {"c", "c/x=2", "x=1", "c/x=3", "c/x x"},
-		"an app named alone": {"", "a/new=2 b/y=2", "a/old=1 b/y=1", "a/new=3 b/y=2",
-			"a/new a/old"},
-		"named apps of two workspaces": {"", "a/new=2 b/new=2", "a/old=1 b/old=1", "a/new=3 b/new=2",
-			"a/new a/old"},
+		"an app named alone": {
+			"", "a/new=2 b/y=2", "a/old=1 b/y=1", "a/new=3 b/y=2",
+			"a/new a/old",
+		},
+		"named apps of two workspaces": {
+			"", "a/new=2 b/new=2", "a/old=1 b/old=1", "a/new=3 b/new=2",
+			"a/new a/old",
+		},
 		"nothing changed": {"a", "a/new=2", "a/old=1", "a/new=2", ""},
 	} {
 		trees := map[string]map[string]string{}
@@ -57,8 +73,10 @@ func TestReleasesOfAHold(t *testing.T) {
 				trees[tree][app], all[app] = digest, true
 			}
 		}
-		h := rollout.Hold{Cause: rollout.CauseFailed, Source: rollout.Source{Commit: "c2"}, Tree: "held",
-			Workspaces: strings.Fields(c.workspaces), Since: time.Unix(1, 0)}
+		h := rollout.Hold{
+			Cause: rollout.CauseFailed, Source: rollout.Source{Commit: "c2"}, Tree: "held",
+			Workspaces: strings.Fields(c.workspaces), Since: time.Unix(1, 0),
+		}
 		for app := range all {
 			h.Apps = append(h.Apps, app)
 		}

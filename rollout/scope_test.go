@@ -14,19 +14,31 @@ func TestResumeNamesTheHold(t *testing.T) {
 	for want, h := range map[string]rollout.Hold{
 		"resume prod`":                      {Apps: []string{"a", "b", "c", "d"}},
 		"resume prod --app shop --app web`": {Apps: []string{"shop", "web"}},
-		"resume prod --workspace team-a`": {Apps: []string{"team-a/a", "team-a/b", "team-a/c",
-			"team-a/d"}, Workspaces: []string{"team-a"}},
-		"resume prod --workspace team-a --app team-b/shop`": {Apps: []string{"team-a/shop", "team-b/shop"},
-			Workspaces: []string{"team-a"}},
-		"resume prod --workspace team-b`": {Apps: []string{"team-b/shop"},
-			Workspaces: []string{"team-a", "team-b"}},
-		"resume prod --wave canary`": {Whole: true, Wave: "canary",
-			Clusters: []string{"eu-1"}, Apps: []string{"shop"}},
-		"resume prod --wave canary --workspace team-a`": {Wave: "canary", Clusters: []string{"eu-1"},
-			Apps: []string{"team-a/shop"}, Workspaces: []string{"team-a"}},
+		"resume prod --workspace team-a`": {Apps: []string{
+			"team-a/a", "team-a/b", "team-a/c",
+			"team-a/d",
+		}, Workspaces: []string{"team-a"}},
+		"resume prod --workspace team-a --app team-b/shop`": {
+			Apps:       []string{"team-a/shop", "team-b/shop"},
+			Workspaces: []string{"team-a"},
+		},
+		"resume prod --workspace team-b`": {
+			Apps:       []string{"team-b/shop"},
+			Workspaces: []string{"team-a", "team-b"},
+		},
+		"resume prod --wave canary`": {
+			Whole: true, Wave: "canary",
+			Clusters: []string{"eu-1"}, Apps: []string{"shop"},
+		},
+		"resume prod --wave canary --workspace team-a`": {
+			Wave: "canary", Clusters: []string{"eu-1"},
+			Apps: []string{"team-a/shop"}, Workspaces: []string{"team-a"},
+		},
 		"resume prod --cluster eu-1 --app shop`": {Clusters: []string{"eu-1"}, Apps: []string{"shop"}},
-		"resume prod --cluster eu-1 --cluster us-1 --app shop": {Clusters: []string{"eu-1", "us-1"},
-			Apps: []string{"shop"}},
+		"resume prod --cluster eu-1 --cluster us-1 --app shop": {
+			Clusters: []string{"eu-1", "us-1"},
+			Apps:     []string{"shop"},
+		},
 	} {
 		if got := h.Ends("prod", "sluice"); !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
@@ -57,8 +69,10 @@ func TestResumeOfOneWorkspace(t *testing.T) {
 // A workspace is elsewhere if none of its apps is taken from the entry's own commit.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
-	entry := rollout.ClusterSource{Commit: "new", Apps: map[string]string{"team-a/shop": "old", "team-a/web": "older",
-		"team-b/shop": "new", "web": "old"}}
+	entry := rollout.ClusterSource{Commit: "new", Apps: map[string]string{
+		"team-a/shop": "old", "team-a/web": "older",
+		"team-b/shop": "new", "web": "old",
+	}}
 	for _, c := range []struct {
 		workspace string
 		has       []string

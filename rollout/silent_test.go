@@ -25,11 +25,15 @@ func TestSilentApps(t *testing.T) {
 			change(&c)
 		}
 		record := rollout.NewRecord("prod")
-		record.Progress = &rollout.Progress{Source: rollout.Source{Commit: "c1"}, Tree: "t", Started: moved,
-			LastMove: moved, Changed: []string{"eu-1"}, Current: 1}
+		record.Progress = &rollout.Progress{
+			Source: rollout.Source{Commit: "c1"}, Tree: "t", Started: moved,
+			LastMove: moved, Changed: []string{"eu-1"}, Current: 1,
+		}
 		d, err := rollout.Decide(rollout.Situation{
-			Environment: fleet.Environment{Name: "prod", After: []string{"dev"},
-				Promotion: fleet.Promotion{Health: fleet.Health{CommitStatuses: []string{pattern}}}},
+			Environment: fleet.Environment{
+				Name: "prod", After: []string{"dev"},
+				Promotion: fleet.Promotion{Health: fleet.Health{CommitStatuses: []string{pattern}}},
+			},
 			Running:  rollout.Running{Source: rollout.Source{Commit: "c1"}, Tree: "t", Commit: "tip"},
 			Clusters: []rollout.ClusterState{c}, Record: record, Now: moved.Add(after), Trunk: rollout.Trunk{"c1"},
 		})

@@ -51,7 +51,8 @@ func RedAlone(s Situation) (*RedWorkspaces, error) {
 // Changed returns the apps of the workspaces whose manifests differ between two trees. refused says which workspace is
 // red on a cluster on which its manifests do not differ, so that they are not the cause.
 func (r *RedWorkspaces) Changed(before, after string, clusters []string, read Contents) (apps []string, refused string,
-	err error) {
+	err error,
+) {
 	all := map[string]bool{}
 	for _, cluster := range clusters {
 		differing, err := differ(before, after, cluster, read)

@@ -37,8 +37,10 @@ func newTenancy(t *testing.T, before func(*rollout.Situation)) *tenancy {
 		Trunk:  rollout.Trunk{"c1", "c2", "c3"},
 	}}
 	for _, name := range []string{"a", "b"} {
-		w.s.Clusters = append(w.s.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: name},
-			Apps: []string{cart, till, dns}})
+		w.s.Clusters = append(w.s.Clusters, rollout.ClusterState{
+			Cluster: rollout.Cluster{Name: name},
+			Apps:    []string{cart, till, dns},
+		})
 	}
 	w.branch("t1", rollout.Source{Commit: "c1"})
 	for i := range w.s.Clusters {
@@ -111,8 +113,10 @@ func (w *tenancy) look() rollout.Decision {
 	}
 	w.s.Without = nil
 	if red != nil {
-		w.s.Without = &rollout.Without{Workspaces: red.Names, Apps: []string{cart}, From: w.s.Running.Tree,
-			Tree: without}
+		w.s.Without = &rollout.Without{
+			Workspaces: red.Names, Apps: []string{cart}, From: w.s.Running.Tree,
+			Tree: without,
+		}
 	}
 	return w.decide()
 }
@@ -131,8 +135,10 @@ func (w *tenancy) takes(a rollout.Action, interrupted bool) {
 	if interrupted {
 		return
 	}
-	w.apply(rollout.Event{Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without,
-		Clusters: []string{"a"}})
+	w.apply(rollout.Event{
+		Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without,
+		Clusters: []string{"a"},
+	})
 }
 
 func (w *tenancy) apply(e rollout.Event) {
@@ -258,8 +264,10 @@ func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 		"not asked for":   {change: set(func(s *rollout.Situation) { s.Environment.Promotion.OnWorkspaceFailure = "" })},
 		"approvals":       {change: set(func(s *rollout.Situation) { s.Environment.Promotion.Approvers.Users = []string{"mia"} })},
 		"a second person": {change: set(func(s *rollout.Situation) { s.Environment.Promotion.Rights = []fleet.Rights{{SecondPerson: true}} })},
-		"every workspace is red": {says: "no other workspace is on the same cluster",
-			change: func(w *tenancy) { w.post("failure", till) }},
+		"every workspace is red": {
+			says:   "no other workspace is on the same cluster",
+			change: func(w *tenancy) { w.post("failure", till) },
+		},
 		"the fleet is red": {says: "something else is red", change: func(w *tenancy) { w.post("failure", dns) }},
 		"another pattern is red": {change: set(func(s *rollout.Situation) {
 			s.Environment.Promotion.Health.CommitStatuses = []string{"kustomization/${app}/*", "kust*"}
@@ -268,37 +276,55 @@ func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 			s.Environment.Promotion.Checks = []fleet.Check{{Name: "web"}}
 			s.Checks = []rollout.CheckResult{{Name: "web", State: rollout.Red, At: s.Now}}
 		})},
-		"a cluster is frozen": {says: "cluster b is frozen",
-			change: set(func(s *rollout.Situation) { s.Clusters[1].State = "frozen" })},
-		"a foreign commit": {says: "Sluice may not move cluster b",
-			change: set(func(s *rollout.Situation) { s.Clusters[1].Foreign = "somebody else's" })},
-		"a new cluster": {says: "cluster b is new",
-			change: set(func(s *rollout.Situation) { s.Clusters[1].Tree = "" })},
+		"a cluster is frozen": {
+			says:   "cluster b is frozen",
+			change: set(func(s *rollout.Situation) { s.Clusters[1].State = "frozen" }),
+		},
+		"a foreign commit": {
+			says:   "Sluice may not move cluster b",
+			change: set(func(s *rollout.Situation) { s.Clusters[1].Foreign = "somebody else's" }),
+		},
+		"a new cluster": {
+			says:   "cluster b is new",
+			change: set(func(s *rollout.Situation) { s.Clusters[1].Tree = "" }),
+		},
 		"somebody asked for more": {says: "somebody has asked for another promotion", change: func(w *tenancy) {
 			w.apply(rollout.Event{Kind: rollout.EventPromote, By: "mia", Source: rollout.Source{Commit: "c3"}})
 		}},
 		"no place for another hold": {change: set(func(s *rollout.Situation) {
-			s.Record.Holds = slices.Repeat([]rollout.Hold{{Cause: rollout.CauseFailed,
-				Source: rollout.Source{Commit: "c3"}, Tree: "t0", Apps: []string{"x"}, Since: s.Now}}, 499)
+			s.Record.Holds = slices.Repeat([]rollout.Hold{{
+				Cause:  rollout.CauseFailed,
+				Source: rollout.Source{Commit: "c3"}, Tree: "t0", Apps: []string{"x"}, Since: s.Now,
+			}}, 499)
 		})},
-		"the state is refused": {change: func(w *tenancy) { w.refuse("policy says no") },
-			says: "no workspace goes back alone: policy says no"},
+		"the state is refused": {
+			change: func(w *tenancy) { w.refuse("policy says no") },
+			says:   "no workspace goes back alone: policy says no",
+		},
 		"another tip was judged": {change: func(w *tenancy) {
-			w.s.Without = &rollout.Without{Workspaces: []string{"team-a"}, Apps: []string{cart}, From: "t9",
-				Tree: without}
+			w.s.Without = &rollout.Without{
+				Workspaces: []string{"team-a"}, Apps: []string{cart}, From: "t9",
+				Tree: without,
+			}
 		}},
 		"another workspace was judged": {change: func(w *tenancy) {
-			w.s.Without = &rollout.Without{Workspaces: []string{"team-b"}, Apps: []string{till}, From: "t2",
-				Tree: without}
+			w.s.Without = &rollout.Without{
+				Workspaces: []string{"team-b"}, Apps: []string{till}, From: "t2",
+				Tree: without,
+			}
 		}},
 		"another state was judged":  {change: func(w *tenancy) { w.s.Record.Progress.From = "t0" }},
 		"the earlier state is lost": {change: func(w *tenancy) { w.s.Record.Ran = w.s.Record.Ran[1:] }},
 		"the record was lost":       {before: func(s *rollout.Situation) { s.Record = rollout.NewRecord("prod") }},
-		"before it was not complete": {says: "it is not known that every cluster ran the same state",
-			before: func(s *rollout.Situation) { s.Record.Progress.Done = time.Time{} }},
+		"before it was not complete": {
+			says:   "it is not known that every cluster ran the same state",
+			before: func(s *rollout.Situation) { s.Record.Progress.Done = time.Time{} },
+		},
 		"a cluster had to catch up": {before: func(s *rollout.Situation) { s.Record.Progress.CatchUp = []string{"b"} }},
-		"somebody expedited it": {says: "the rollout skips gates",
-			change: func(w *tenancy) { w.s.Record.Progress.Now = true }},
+		"somebody expedited it": {
+			says:   "the rollout skips gates",
+			change: func(w *tenancy) { w.s.Record.Progress.Now = true },
+		},
 		"it overtook gates": {before: func(s *rollout.Situation) { s.Running.Overtakes = true }},
 		"no other workspace": {change: set(func(s *rollout.Situation) {
 			for i := range s.Clusters {
@@ -405,8 +431,10 @@ func TestWorkspaceThatStaysRed(t *testing.T) {
 		t.Fatal(red, err)
 	}
 	read := func(tree, cluster string) (map[string]string, error) {
-		return map[string]string{cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree,
-			dns: tree}, nil
+		return map[string]string{
+			cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree,
+			dns: tree,
+		}, nil
 	}
 	if apps, refused, err := red.Changed("t1", "t2", []string{"a", "b"}, read); err != nil || refused != "" ||
 		!slices.Equal(apps, []string{cart}) {
@@ -500,11 +528,16 @@ func TestRolloutWithoutAWorkspaceGoesBack(t *testing.T) {
 	w.post("success", till, dns)
 	w.post("failure", cart)
 	w.takes(w.look().Actions[0], true)
-	history := []rollout.PastState{{Source: w.s.Running.Source, Tree: without},
-		{Source: rollout.Source{Commit: "c2"}, Tree: "t2"}, {Source: rollout.Source{Commit: "c1"}, Tree: "t1"}}
+	history := []rollout.PastState{
+		{Source: w.s.Running.Source, Tree: without},
+		{Source: rollout.Source{Commit: "c2"}, Tree: "t2"},
+		{Source: rollout.Source{Commit: "c1"}, Tree: "t1"},
+	}
 	read := func(tree, cluster string) (map[string]string, error) {
-		return map[string]string{cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree,
-			dns: tree}, nil
+		return map[string]string{
+			cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree,
+			dns: tree,
+		}, nil
 	}
 	target := func(when string) {
 		t.Helper()
@@ -527,8 +560,10 @@ func TestRolloutWithoutAWorkspaceGoesBack(t *testing.T) {
 func TestClusterOutsideOfTheRollout(t *testing.T) {
 	t.Parallel()
 	w := newTenancy(t, func(s *rollout.Situation) {
-		s.Clusters = append(s.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: "c"}, Tree: "same",
-			Desired: "same", Apps: []string{dns}})
+		s.Clusters = append(s.Clusters, rollout.ClusterState{
+			Cluster: rollout.Cluster{Name: "c"}, Tree: "same",
+			Desired: "same", Apps: []string{dns},
+		})
 	})
 	same := func() { w.s.Clusters[2].Tree, w.s.Clusters[2].Desired = "same", "same" }
 	same()
@@ -542,8 +577,10 @@ func TestClusterOutsideOfTheRollout(t *testing.T) {
 	}
 	w.takes(d.Actions[0], true)
 	same()
-	w.apply(rollout.Event{Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without,
-		Clusters: []string{"a", "c"}})
+	w.apply(rollout.Event{
+		Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without,
+		Clusters: []string{"a", "c"},
+	})
 	if got := w.s.Record.Progress.Changed; !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("the rollout changes %v", got)
 	}

@@ -32,8 +32,10 @@ func newUpstream(t *testing.T) *upstream {
 func (w *upstream) runs(commit string) {
 	up := rollout.Upstream{Name: "staging", Source: rollout.Source{Commit: commit}, Complete: true}
 	for _, name := range []string{"s", "p"} {
-		up.Clusters = append(up.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: name}, Tree: "x",
-			Desired: "x", Apps: []string{cart, till, dns}})
+		up.Clusters = append(up.Clusters, rollout.ClusterState{
+			Cluster: rollout.Cluster{Name: name}, Tree: "x",
+			Desired: "x", Apps: []string{cart, till, dns},
+		})
 	}
 	w.s.Before = []rollout.Upstream{up}
 }
@@ -44,8 +46,10 @@ func (w *upstream) says(states ...string) {
 		c.Statuses = nil
 		for i, app := range []string{cart, till, dns} {
 			if states[i] != "" {
-				c.Statuses = append(c.Statuses, rollout.Status{Name: "kustomization/" + rollout.ObjectName(app) + "/x",
-					State: states[i]})
+				c.Statuses = append(c.Statuses, rollout.Status{
+					Name:  "kustomization/" + rollout.ObjectName(app) + "/x",
+					State: states[i],
+				})
 			}
 		}
 	}
@@ -62,8 +66,10 @@ func (w *upstream) proposes(refused string) (*rollout.Proposal, rollout.Gate) {
 		w.t.Fatal(err)
 	}
 	if next != nil && next.Refused != "" {
-		w.s.LeftOut = &rollout.LeftOut{Whole: next.Whole, From: w.s.Running.Tree, Workspaces: next.Without,
-			Apps: []string{cart, "team-a/new"}, Refused: refused}
+		w.s.LeftOut = &rollout.LeftOut{
+			Whole: next.Whole, From: w.s.Running.Tree, Workspaces: next.Without,
+			Apps: []string{cart, "team-a/new"}, Refused: refused,
+		}
 	}
 	d, err := rollout.Decide(w.s)
 	if err != nil {
@@ -92,33 +98,53 @@ func TestRedWorkspaceUpstream(t *testing.T) {
 		says    string
 	}{
 		"all green": {states: []string{good, good, good}, state: rollout.Green},
-		"one workspace red": {states: []string{red, good, good}, state: rollout.Green, without: true,
-			says: "left out: workspace team-a is red in staging since"},
-		"not asked for": {states: []string{red, good, good}, state: rollout.Red,
-			change: func(w *upstream) { w.s.Environment.Promotion.OnWorkspaceFailure = "" }},
-		"the fleet red, too": {states: []string{red, good, red}, state: rollout.Red,
-			says: "no workspace is left out: something else is red, too"},
-		"both workspaces red": {states: []string{red, red, good}, state: rollout.Red,
-			says: "no other workspace is on the same cluster"},
+		"one workspace red": {
+			states: []string{red, good, good}, state: rollout.Green, without: true,
+			says: "left out: workspace team-a is red in staging since",
+		},
+		"not asked for": {
+			states: []string{red, good, good}, state: rollout.Red,
+			change: func(w *upstream) { w.s.Environment.Promotion.OnWorkspaceFailure = "" },
+		},
+		"the fleet red, too": {
+			states: []string{red, good, red}, state: rollout.Red,
+			says: "no workspace is left out: something else is red, too",
+		},
+		"both workspaces red": {
+			states: []string{red, red, good}, state: rollout.Red,
+			says: "no other workspace is on the same cluster",
+		},
 		"the fleet red alone": {states: []string{good, good, red}, state: rollout.Red},
-		"the rest pending": {states: []string{red, good, late}, state: rollout.Waiting, without: true,
-			says: "without workspace team-a"},
+		"the rest pending": {
+			states: []string{red, good, late}, state: rollout.Waiting, without: true,
+			says: "without workspace team-a",
+		},
 		"the rest without a status": {states: []string{red, "", good}, state: rollout.Unknown, without: true},
 		"the workspace pending":     {states: []string{late, good, good}, state: rollout.Waiting},
 		"the workspace silent":      {states: []string{"", good, good}, state: rollout.Unknown},
-		"refused": {states: []string{red, good, good}, refused: "an object moves",
-			state: rollout.Red, says: "it is not left out: an object moves"},
-		"nobody knows what runs there": {states: []string{red, good, good}, state: rollout.Unknown, without: true,
-			change: func(w *upstream) { w.s.Before[0].Clusters[1].StatusesUnknown = "the forge is away" }},
-		"apps unknown": {states: []string{red, good, good}, state: rollout.Unknown, without: true,
-			change: func(w *upstream) { w.s.Before[0].Clusters[1].Apps = nil }},
+		"refused": {
+			states: []string{red, good, good}, refused: "an object moves",
+			state: rollout.Red, says: "it is not left out: an object moves",
+		},
+		"nobody knows what runs there": {
+			states: []string{red, good, good}, state: rollout.Unknown, without: true,
+			change: func(w *upstream) { w.s.Before[0].Clusters[1].StatusesUnknown = "the forge is away" },
+		},
+		"apps unknown": {
+			states: []string{red, good, good}, state: rollout.Unknown, without: true,
+			change: func(w *upstream) { w.s.Before[0].Clusters[1].Apps = nil },
+		},
 		"a pattern of both": {states: []string{red, good, good}, state: rollout.Red, change: func(w *upstream) {
 			w.s.Environment.Promotion.Health.CommitStatuses = []string{"kustomization/${app}/*", "kust*"}
 		}},
-		"a share is green": {states: []string{red, good, good}, state: rollout.Green,
-			change: func(w *upstream) { w.s.Environment.Promotion.Health.Healthy = "50%" }},
-		"a frozen cluster": {states: []string{red, good, good}, state: rollout.Green,
-			change: func(w *upstream) { w.s.Before[0].Clusters[0].State = "frozen" }},
+		"a share is green": {
+			states: []string{red, good, good}, state: rollout.Green,
+			change: func(w *upstream) { w.s.Environment.Promotion.Health.Healthy = "50%" },
+		},
+		"a frozen cluster": {
+			states: []string{red, good, good}, state: rollout.Green,
+			change: func(w *upstream) { w.s.Before[0].Clusters[0].State = "frozen" },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -251,8 +277,10 @@ func TestRecordOfARedWorkspaceWithoutATime(t *testing.T) {
 // A commit that was red and went back does not come, not even on request, after a newer one has repaired it.
 func TestRedCommitThatWentBackStaysOut(t *testing.T) {
 	t.Parallel()
-	for name, prodFollows := range map[string]bool{"prod runs what went back upstream": true,
-		"prod runs what it ran": false} {
+	for name, prodFollows := range map[string]bool{
+		"prod runs what went back upstream": true,
+		"prod runs what it ran":             false,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newUpstream(t)
@@ -283,8 +311,10 @@ func TestRedCommitThatWentBackStaysOut(t *testing.T) {
 			w.proposes("")
 			for _, commit := range []string{"c2", "c3"} {
 				asked := &upstream{&tenancy{w.t, w.s}}
-				asked.s.Record.Request = &rollout.Request{Source: rollout.Source{Commit: commit}, By: "kim",
-					At: w.s.Now}
+				asked.s.Record.Request = &rollout.Request{
+					Source: rollout.Source{Commit: commit}, By: "kim",
+					At: w.s.Now,
+				}
 				// the request is done, because nothing more of it can come: the automatic promotion is next
 				next, gate := asked.proposes("")
 				if next == nil || gate.State != rollout.Green || next.Source.Of(cart) == "c2" ||

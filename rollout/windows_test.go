@@ -20,22 +20,24 @@ func TestWindowsWhenClocksChange(t *testing.T) {
 		from, to string
 		open     string // the spans in the two days around the change, in UTC
 	}{
-		{"UTC", utc(2026, 3, 8, 7, 0), "02:15", "02:45", "8 02:15–02:45, 9 02:15–02:45"},
+		{"UTC", utc(3, 8, 7, 0), "02:15", "02:45", "8 02:15–02:45, 9 02:15–02:45"},
 		// New York: 2026-03-08 02:00 EST becomes 03:00 EDT, at 07:00 UTC.
-		{"America/New_York", utc(2026, 3, 8, 7, 0), "01:00", "02:30", "8 06:00–07:00, 9 05:00–06:30"},
-		{"America/New_York", utc(2026, 3, 8, 7, 0), "02:15", "04:00", "8 07:00–08:00, 9 06:15–08:00"},
-		{"America/New_York", utc(2026, 3, 8, 7, 0), "02:15", "02:45", "9 06:15–06:45"},
+		{"America/New_York", utc(3, 8, 7, 0), "01:00", "02:30", "8 06:00–07:00, 9 05:00–06:30"},
+		{"America/New_York", utc(3, 8, 7, 0), "02:15", "04:00", "8 07:00–08:00, 9 06:15–08:00"},
+		{"America/New_York", utc(3, 8, 7, 0), "02:15", "02:45", "9 06:15–06:45"},
 		// 2026-11-01 02:00 EDT becomes 01:00 EST, at 06:00 UTC.
-		{"America/New_York", utc(2026, 11, 1, 6, 0), "01:15", "01:45", "1 05:15–05:45, 1 06:15–06:45, 2 06:15–06:45"},
-		{"America/New_York", utc(2026, 11, 1, 6, 0), "00:30", "01:30", "1 04:30–05:30, 1 06:00–06:30, 2 05:30–06:30"},
+		{"America/New_York", utc(11, 1, 6, 0), "01:15", "01:45", "1 05:15–05:45, 1 06:15–06:45, 2 06:15–06:45"},
+		{"America/New_York", utc(11, 1, 6, 0), "00:30", "01:30", "1 04:30–05:30, 1 06:00–06:30, 2 05:30–06:30"},
 		// Lord Howe: half an hour. 2026-10-04 02:00 becomes 02:30, at 15:30 UTC of the day before; 2026-04-05 02:00
 		// becomes 01:30, at 15:00 UTC.
-		{"Australia/Lord_Howe", utc(2026, 10, 3, 15, 30), "01:00", "02:15", "3 14:30–15:30, 4 14:00–15:15"},
-		{"Australia/Lord_Howe", utc(2026, 4, 4, 15, 0), "01:40", "01:50",
-			"4 14:40–14:50, 4 15:10–15:20, 5 15:10–15:20"},
+		{"Australia/Lord_Howe", utc(10, 3, 15, 30), "01:00", "02:15", "3 14:30–15:30, 4 14:00–15:15"},
+		{
+			"Australia/Lord_Howe", utc(4, 4, 15, 0), "01:40", "01:50",
+			"4 14:40–14:50, 4 15:10–15:20, 5 15:10–15:20",
+		},
 		// Berlin: 2026-03-29 02:00 becomes 03:00, and 2026-10-25 03:00 becomes 02:00, both at 01:00 UTC.
-		{"Europe/Berlin", utc(2026, 3, 29, 1, 0), "22:00", "02:30", "28 21:00–01:00, 29 20:00–00:30"},
-		{"Europe/Berlin", utc(2026, 10, 25, 1, 0), "22:00", "02:30", "24 20:00–00:30, 25 01:00–01:30, 25 21:00–01:30"},
+		{"Europe/Berlin", utc(3, 29, 1, 0), "22:00", "02:30", "28 21:00–01:00, 29 20:00–00:30"},
+		{"Europe/Berlin", utc(10, 25, 1, 0), "22:00", "02:30", "24 20:00–00:30, 25 01:00–01:30, 25 21:00–01:30"},
 	} {
 		windows := []fleet.Window{{From: c.from, To: c.to, TimeZone: c.zone}}
 		name := fmt.Sprintf("%s %s to %s around %s", c.zone, c.from, c.to, c.change.Format(time.DateOnly))
@@ -69,6 +71,7 @@ func TestWindowsWhenClocksChange(t *testing.T) {
 	}
 }
 
-func utc(year int, month time.Month, day, hour, minute int) time.Time {
-	return time.Date(year, month, day, hour, minute, 0, 0, time.UTC)
+// utc is a time of the year 2026.
+func utc(month time.Month, day, hour, minute int) time.Time {
+	return time.Date(2026, month, day, hour, minute, 0, 0, time.UTC)
 }

@@ -23,10 +23,14 @@ func TestDamaged(t *testing.T) {
 		"missing object":    {fmt.Errorf("object: %w", gitstore.ErrNotFound), true},
 		"missing ref":       {fmt.Errorf("branch: %w", gitstore.ErrNoRef), false},
 		"unrelated history": {gitstore.ErrUnrelated, false},
-		"connection closed": {fmt.Errorf("fetch: %w", &url.Error{Op: "Post", URL: "http://git.example.com",
-			Err: io.EOF}), false},
-		"hook says malformed": {&gitstore.RefusedError{Branch: "env/dev",
-			Message: "pre-receive hook declined: malformed commit message"}, false},
+		"connection closed": {fmt.Errorf("fetch: %w", &url.Error{
+			Op: "Post", URL: "http://git.example.com",
+			Err: io.EOF,
+		}), false},
+		"hook says malformed": {&gitstore.RefusedError{
+			Branch:  "env/dev",
+			Message: "pre-receive hook declined: malformed commit message",
+		}, false},
 		"hook says no such file": {errors.New("the server refuses env/dev: hook: no such file or directory"), false},
 		"hook says corrupt":      {errors.New("remote: fatal: packfile is corrupt, zlib: unexpected EOF"), false},
 		"the server protects it": {errors.New("the server refuses: protected branch"), false},

@@ -33,8 +33,10 @@ const (
 )
 
 func newRedeliveries(log *slog.Logger, clock func() time.Time) *redeliveries {
-	return &redeliveries{log: log, clock: clock, began: clock(), since: map[string]time.Time{},
-		tries: map[string]map[string]*attempt{}}
+	return &redeliveries{
+		log: log, clock: clock, began: clock(), since: map[string]time.Time{},
+		tries: map[string]map[string]*attempt{},
+	}
 }
 
 // redeliver lists the failed deliveries of a forge and requests another attempt for each. The next call checks those

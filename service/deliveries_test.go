@@ -32,8 +32,10 @@ func hubApp(t *testing.T, clock func() time.Time) (*fakegithub.Server, *github.F
 	server := httptest.NewServer(hub)
 	t.Cleanup(server.Close)
 	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	f, err := github.New(github.Config{URL: server.URL, App: &github.App{ID: 77, PrivateKey: private},
-		Transport: http.DefaultTransport, Clock: clock, UserAgent: "test"})
+	f, err := github.New(github.Config{
+		URL: server.URL, App: &github.App{ID: 77, PrivateKey: private},
+		Transport: http.DefaultTransport, Clock: clock, UserAgent: "test",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +57,10 @@ func TestRedeliveries(t *testing.T) {
 		return http.StatusAccepted
 	})
 	for guid, status := range map[string]int{"bad": 401, "good": 502, "fine": 202} {
-		hub.AddDelivery(fakegithub.Delivery{GUID: guid, Event: "push", Status: status,
-			At: began.Add(-10 * time.Minute)})
+		hub.AddDelivery(fakegithub.Delivery{
+			GUID: guid, Event: "push", Status: status,
+			At: began.Add(-10 * time.Minute),
+		})
 	}
 	r := newRedeliveries(slog.New(slog.DiscardHandler), clock)
 	for ; now.Before(began.Add(6 * time.Hour)); now = now.Add(2 * time.Minute) {

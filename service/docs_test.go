@@ -100,8 +100,10 @@ type alerts struct {
 func TestMetricsInDocuments(t *testing.T) {
 	known := exported(t)
 	texts := pages(t)
-	for _, name := range []string{"deploy/alerts.yaml", "deploy/chart/sluice/values.yaml",
-		"deploy/chart/sluice/ci/replicas-values.yaml"} {
+	for _, name := range []string{
+		"deploy/alerts.yaml", "deploy/chart/sluice/values.yaml",
+		"deploy/chart/sluice/ci/replicas-values.yaml",
+	} {
 		texts[name] = page(t, name)
 	}
 	named := map[string]bool{}

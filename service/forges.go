@@ -170,8 +170,10 @@ func NewNotifier(list []config.Receiver, version string, transport http.RoundTri
 	client.Transport = transport
 	n := &notify.Notifier{Client: client, UserAgent: "sluice/" + version, Wait: time.Second}
 	for _, r := range list {
-		n.Receivers = append(n.Receivers, notify.Receiver{Kind: notify.Kind(r.Kind), URL: r.URL,
-			Secret: r.Secret.Bytes(), Clusters: r.Clusters})
+		n.Receivers = append(n.Receivers, notify.Receiver{
+			Kind: notify.Kind(r.Kind), URL: r.URL,
+			Secret: r.Secret.Bytes(), Clusters: r.Clusters,
+		})
 	}
 	return n
 }

@@ -105,11 +105,15 @@ func TestReceiversStayWithinTheGuard(t *testing.T) {
 func TestPlacesOfAddresses(t *testing.T) {
 	forges := map[string]*connected{
 		"a": {Forge: config.Forge{Name: "a", Git: "https://git.example.com", Repositories: []string{"acme/*"}}},
-		"b": {Forge: config.Forge{Name: "b", Git: "https://git.example.com",
-			Repositories: []string{"other/*", "acme/fleet"}}},
+		"b": {Forge: config.Forge{
+			Name: "b", Git: "https://git.example.com",
+			Repositories: []string{"other/*", "acme/fleet"},
+		}},
 		"c": {Forge: config.Forge{Name: "c", Git: "https://lab.example.com/sub", Repositories: []string{"a/**"}}},
-		"d": {Forge: config.Forge{Name: "d", Git: "https://hub.example.com",
-			Repositories: []string{"Team/Fleet", "Team/app-*", "open-*/*"}}},
+		"d": {Forge: config.Forge{
+			Name: "d", Git: "https://hub.example.com",
+			Repositories: []string{"Team/Fleet", "Team/app-*", "open-*/*"},
+		}},
 	}
 	for address, want := range map[string]string{
 		"https://git.example.com/acme/components.git":  "a:acme/components",
@@ -144,14 +148,18 @@ func TestPlacesAsListed(t *testing.T) {
 	l := newListings(slog.New(slog.DiscardHandler), time.Now)
 	l.forges["a"] = listing{places: []hint.Place{"a:acme/fleet", "a:acme/Charts"}}
 	l.forges["b"] = listing{places: []hint.Place{"b:ACME/COMPONENTS"}}
-	for p, want := range map[hint.Place]hint.Place{"a:Acme/charts": "a:acme/Charts", "a:acme/fleet": "a:acme/fleet",
-		"a:Acme/Components": "a:Acme/Components", "c:acme/Fleet": "c:acme/Fleet"} {
+	for p, want := range map[hint.Place]hint.Place{
+		"a:Acme/charts": "a:acme/Charts", "a:acme/fleet": "a:acme/fleet",
+		"a:Acme/Components": "a:Acme/Components", "c:acme/Fleet": "c:acme/Fleet",
+	} {
 		if got := l.spelled(p); got != want {
 			t.Errorf("%s: the result of spelled is %s", p, got)
 		}
 	}
-	forges := map[string]*connected{"a": {Forge: config.Forge{Name: "a", Git: "https://git.example.com",
-		Repositories: []string{"acme/*"}}}}
+	forges := map[string]*connected{"a": {Forge: config.Forge{
+		Name: "a", Git: "https://git.example.com",
+		Repositories: []string{"acme/*"},
+	}}}
 	if got, ok := l.placeOf(forges, "https://git.example.com/Acme/charts"); got != "a:acme/Charts" || !ok {
 		t.Errorf("the result of placeOf is %s, ok is %t", got, ok)
 	}

@@ -51,8 +51,10 @@ func newIsolation(ctx context.Context, o isolationOptions) (*isolation, error) {
 	reserved := max(slots/4, 1) // slots that merge requests never use
 	// one more for each further review of a repository, even if the first one uses all that it may
 	beside := o.reviews - 1
-	i := &isolation{log: o.log, size: slots + beside + 1, atOnce: slots - reserved, trunk: o.jobs + 1,
-		latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
+	i := &isolation{
+		log: o.log, size: slots + beside + 1, atOnce: slots - reserved, trunk: o.jobs + 1,
+		latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{},
+	}
 	i.host = worker.NewHost(worker.Options{
 		// one more slot is for another repository
 		Command: o.command, Mode: o.mode, Size: i.size, Reserved: reserved, PerOwner: i.atOnce + beside,
@@ -104,8 +106,10 @@ func (i *isolation) pool(p hint.Place, trust worker.Trust) *renderer.Pool {
 	defer i.mu.Unlock()
 	pool := i.pools[owner]
 	if pool == nil {
-		pool = renderer.NewPool(renderer.PoolOptions{Workers: i.host.For(owner), Size: i.size, Timeout: renderTimeout,
-			MemoryLimit: renderMemory})
+		pool = renderer.NewPool(renderer.PoolOptions{
+			Workers: i.host.For(owner), Size: i.size, Timeout: renderTimeout,
+			MemoryLimit: renderMemory,
+		})
 		i.pools[owner] = pool
 	}
 	return pool

@@ -19,13 +19,17 @@ import (
 
 // If workers lose a mechanism after the start, the log, the metric and /readyz report it until it is back.
 func TestLostIsolationIsReported(t *testing.T) {
-	complete := worker.Report{Means: []string{"user namespace", "seccomp"},
-		Restrictions: []worker.Restriction{{Name: "files", Enforced: true}}}
+	complete := worker.Report{
+		Means:        []string{"user namespace", "seccomp"},
+		Restrictions: []worker.Restriction{{Name: "files", Enforced: true}},
+	}
 	fewer := complete
 	fewer.Means = []string{"seccomp"}
 	var log bytes.Buffer
-	i := &isolation{report: complete, latest: map[*worker.Host]worker.Report{},
-		log: slog.New(slog.NewTextHandler(&log, nil))}
+	i := &isolation{
+		report: complete, latest: map[*worker.Host]worker.Report{},
+		log: slog.New(slog.NewTextHandler(&log, nil)),
+	}
 	i.host, i.reviews = &worker.Host{}, &worker.Host{}
 	if i.missing() != 0 {
 		t.Errorf("%d missing at the start", i.missing())
@@ -52,8 +56,10 @@ func (f failing) Render(context.Context, *renderer.Bundle) (*renderer.Rendering,
 
 // A light rendering that is too large is made again. Its metric is not that of an error.
 func TestResultsOfRenderings(t *testing.T) {
-	for want, err := range map[string]error{"ok": nil, "error": errors.New("x"),
-		"heavy": fmt.Errorf("x: %w", renderer.ErrHeavy)} {
+	for want, err := range map[string]error{
+		"ok": nil, "error": errors.New("x"),
+		"heavy": fmt.Errorf("x: %w", renderer.ErrHeavy),
+	} {
 		m := &metrics{renders: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "x"}, []string{"result"})}
 		_, _ = observedRenderer{failing{err}, time.Now, m}.Render(t.Context(), nil) // its error is the given one
 		registry := prometheus.NewRegistry()
@@ -71,8 +77,10 @@ func TestResultsOfRenderings(t *testing.T) {
 // The renderers of a service have worker processes for jobs other than renderings, such as the own policies of
 // workspaces, which must not run in the process of the service.
 func TestRenderersOfAServiceHaveWorkers(t *testing.T) {
-	i := &isolation{atOnce: 1, trunk: 1, size: 2, pools: map[worker.Owner]*renderer.Pool{},
-		host: worker.NewHost(worker.Options{Command: []string{"/nonexistent/sluice"}})}
+	i := &isolation{
+		atOnce: 1, trunk: 1, size: 2, pools: map[worker.Owner]*renderer.Pool{},
+		host: worker.NewHost(worker.Options{Command: []string{"/nonexistent/sluice"}}),
+	}
 	defer i.host.Close()
 	s := &Service{isolation: i, clock: time.Now, metrics: &metrics{}, initial: &config.Config{}}
 	for _, trust := range []worker.Trust{worker.Trusted, worker.Untrusted} {

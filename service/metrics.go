@@ -94,8 +94,10 @@ func newMetrics(s *Service) *metrics {
 		Help: "Factor by which sweeps of a forge are less frequent than configured, because its rate limit runs low.",
 	}, []string{"forge"})
 	m.registry.MustRegister(m.stretch)
-	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_isolation_mode",
-		Help: "1 for the configured mode of isolation: required, degraded or off."}, []string{"mode"})
+	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "sluice_isolation_mode",
+		Help: "1 for the configured mode of isolation: required, degraded or off.",
+	}, []string{"mode"})
 	mode.WithLabelValues(string(s.initial.Isolation)).Set(1)
 	m.registry.MustRegister(mode)
 	m.registry.MustRegister(m.notified, m.renders, m.targets, m.pushes)
@@ -116,7 +118,8 @@ func (m *metrics) task(what, result string, took time.Duration) {
 // transport measures the requests to a forge. It logs failed ones with the request ID that the operators of the forge
 // ask for.
 func (m *metrics) transport(forge string, next http.RoundTripper, log *slog.Logger,
-	clock func() time.Time) http.RoundTripper {
+	clock func() time.Time,
+) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
 	}
@@ -211,7 +214,8 @@ func (m *metrics) span(ctx context.Context, name string, h hint.Hint) (context.C
 
 // Trace sends spans to an OTLP receiver over HTTP until stop is called. getenv returns the variables of otlp.Config.
 func (s *Service) Trace(ctx context.Context, address string,
-	getenv func(string) string) (stop func(context.Context) error, err error) {
+	getenv func(string) string,
+) (stop func(context.Context) error, err error) {
 	exporter, err := otlp.New(ctx, otlp.Config{URL: address, Getenv: getenv})
 	if err != nil {
 		return nil, err

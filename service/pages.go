@@ -67,11 +67,15 @@ func (s *Service) forgeSignIn(c config.PagesForge, callback string, client *http
 	}
 	secret := string(c.ClientSecret.Bytes())
 	if f.Kind == "github" {
-		return server.GitHub{Web: web, API: f.API, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback,
-			Client: client}
+		return server.GitHub{
+			Web: web, API: f.API, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback,
+			Client: client,
+		}
 	}
-	return server.OIDC{Issuer: web, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback,
-		Claim: "preferred_username", Rights: true, Client: client}.SignIn()
+	return server.OIDC{
+		Issuer: web, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback,
+		Claim: "preferred_username", Rights: true, Client: client,
+	}.SignIn()
 }
 
 // mayRead asks the forge whether a person may read a repository. People of one forge see no repository of another.

@@ -30,8 +30,10 @@ func TestWhoMayRead(t *testing.T) {
 	at := httptest.NewServer(lab)
 	t.Cleanup(at.Close)
 	lab.AddUser("bot", "token", true)
-	onLab, err := gitlab.New(gitlab.Config{URL: at.URL + "/api/v4", Token: "token", Clock: time.Now,
-		Transport: http.DefaultTransport})
+	onLab, err := gitlab.New(gitlab.Config{
+		URL: at.URL + "/api/v4", Token: "token", Clock: time.Now,
+		Transport: http.DefaultTransport,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +46,10 @@ func TestWhoMayRead(t *testing.T) {
 		hub.AddUser(login)
 		hub.Grant("acme/fleet", login, role)
 	}
-	for login, level := range map[string]int{"ada": fakegitlab.Reporter, "wim": fakegitlab.Developer,
-		"guest": fakegitlab.Guest, "nora": 0} {
+	for login, level := range map[string]int{
+		"ada": fakegitlab.Reporter, "wim": fakegitlab.Developer,
+		"guest": fakegitlab.Guest, "nora": 0,
+	} {
 		lab.AddUser(login, "", false)
 		lab.Grant("acme/fleet", login, level)
 	}
@@ -56,8 +60,10 @@ func TestWhoMayRead(t *testing.T) {
 			hubForge, labForge = silentForge{onHub}, silentForge{onLab}
 		}
 		s := &Service{initial: &config.Config{Pages: config.Pages{Auth: config.PagesAuth{Forge: config.PagesForge{Name: signedIn}}}}}
-		s.current.Store(&reloadable{forges: map[string]*connected{"hub": {Adapter: Adapter{Forge: hubForge}},
-			"lab": {Adapter: Adapter{Forge: labForge}}}})
+		s.current.Store(&reloadable{forges: map[string]*connected{
+			"hub": {Adapter: Adapter{Forge: hubForge}},
+			"lab": {Adapter: Adapter{Forge: labForge}},
+		}})
 		return s.mayRead(t.Context(), person, repository)
 	}
 	for _, c := range []struct {

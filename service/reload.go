@@ -55,8 +55,10 @@ func (s *Service) apply(c *config.Config) error {
 		}
 		next.signer = &serialSigner{signer: signer}
 	}
-	hooks, err := webhook.New(webhook.Config{Endpoints: endpoints, Sink: sink{s}, Clock: s.clock, Log: s.log,
-		Observe: s.metrics.webhook})
+	hooks, err := webhook.New(webhook.Config{
+		Endpoints: endpoints, Sink: sink{s}, Clock: s.clock, Log: s.log,
+		Observe: s.metrics.webhook,
+	})
 	if err = errors.Join(append(problems, err)...); err != nil {
 		return err
 	}

@@ -92,8 +92,10 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	clock := o.Runtime.Clock
-	s := &Service{o: o, initial: c, log: o.Log, clock: clock, jobs: c.Jobs, deliveries: newRedeliveries(o.Log, clock),
-		listings: newListings(o.Log, clock)}
+	s := &Service{
+		o: o, initial: c, log: o.Log, clock: clock, jobs: c.Jobs, deliveries: newRedeliveries(o.Log, clock),
+		listings: newListings(o.Log, clock),
+	}
 	s.sweeps = newSweepTimes(c.Sweep, clock)
 	if o.Runtime.Fingerprint = c.Fingerprint.Bytes(); len(o.Runtime.Fingerprint) == 0 {
 		o.Runtime.Fingerprint = []byte(rand.Text())
@@ -176,8 +178,10 @@ func (s *Service) wire(c *config.Config, r session.Runtime) {
 // isolate starts the workers and logs their confinement.
 func (s *Service) isolate(ctx context.Context, c *config.Config, command []string) error {
 	var err error
-	if s.isolation, err = newIsolation(ctx, isolationOptions{command, c.Isolation, s.jobs, c.Workers, c.Reviews,
-		s.log}); err != nil {
+	if s.isolation, err = newIsolation(ctx, isolationOptions{
+		command, c.Isolation, s.jobs, c.Workers, c.Reviews,
+		s.log,
+	}); err != nil {
 		return err
 	}
 	if missing, text := s.isolation.state(); missing > 0 {

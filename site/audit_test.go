@@ -27,8 +27,10 @@ func TestAudit(t *testing.T) {
 		t.Helper()
 		d.h = d.repo.Hydrator(2)
 		for range 6 { // carries out what it decides
-			list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: commands,
-				CommandPrefix: "sluice"})
+			list, err := promote.Look(t.Context(), d.h, promote.Request{
+				Trunk: d.tip, Now: now, Commands: commands,
+				CommandPrefix: "sluice",
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,8 +45,10 @@ func TestAudit(t *testing.T) {
 	order := func(environment string, kind rollout.EventKind, by, reason string, change func(*promote.Command)) {
 		t.Helper()
 		now = now.Add(time.Hour)
-		c := promote.Command{Event: rollout.Event{Kind: kind, By: by, Reason: reason, ID: reason, At: now},
-			Environment: environment, CLI: true, Verb: string(kind)}
+		c := promote.Command{
+			Event:       rollout.Event{Kind: kind, By: by, Reason: reason, ID: reason, At: now},
+			Environment: environment, CLI: true, Verb: string(kind),
+		}
 		if change != nil {
 			change(&c)
 		}
@@ -109,11 +113,17 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 	order := func(now time.Time) {
 		t.Helper()
 		d.h = d.repo.Hydrator(2)
-		c := promote.Command{Event: rollout.Event{Kind: rollout.EventPromote, By: "bob", Reason: "now",
-			ID: now.String(), At: now, Apps: []string{"shop"}, Now: true}, Environment: "staging", CLI: true,
-			Verb: "promote"}
-		list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now,
-			Commands: []promote.Command{c}, CommandPrefix: "sluice"})
+		c := promote.Command{
+			Event: rollout.Event{
+				Kind: rollout.EventPromote, By: "bob", Reason: "now",
+				ID: now.String(), At: now, Apps: []string{"shop"}, Now: true,
+			}, Environment: "staging", CLI: true,
+			Verb: "promote",
+		}
+		list, err := promote.Look(t.Context(), d.h, promote.Request{
+			Trunk: d.tip, Now: now,
+			Commands: []promote.Command{c}, CommandPrefix: "sluice",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,10 +183,14 @@ func TestAgeOfBatch(t *testing.T) {
 	f := d.read(t)
 	now := first.Add(44 * time.Hour)
 	d.h = d.repo.Hydrator(2)
-	c := promote.Command{Event: rollout.Event{Kind: rollout.EventPromote, By: "bob", Reason: "now", ID: "1", At: now,
-		Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
-	if _, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: []promote.Command{c},
-		CommandPrefix: "sluice"}); err != nil {
+	c := promote.Command{Event: rollout.Event{
+		Kind: rollout.EventPromote, By: "bob", Reason: "now", ID: "1", At: now,
+		Now: true,
+	}, Environment: "staging", CLI: true, Verb: "promote"}
+	if _, err := promote.Look(t.Context(), d.h, promote.Request{
+		Trunk: d.tip, Now: now, Commands: []promote.Command{c},
+		CommandPrefix: "sluice",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	earlier := f.Touched

@@ -55,8 +55,10 @@ func TestPagesInChromium(t *testing.T) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	for what, list := range map[string][]string{"error": got.Errors, "request": got.Requests, "axe": got.Axe,
-		"wider than its window": got.Wide} {
+	for what, list := range map[string][]string{
+		"error": got.Errors, "request": got.Requests, "axe": got.Axe,
+		"wider than its window": got.Wide,
+	} {
 		for _, s := range list {
 			t.Errorf("%s: the state is %s", what, s)
 		}
@@ -96,28 +98,43 @@ func busy(t *testing.T) *site.Fleet {
 	r := &prod.Status.Decision.Record
 	r.Halt = &rollout.Halt{By: "ada", Reason: "error rate", At: at}
 	r.Approvals = []rollout.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
-	r.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan",
-		Reason: "the greeting confuses people", Since: at}}
-	prod.Status.Decision.Freezes = []rollout.Freeze{{Reason: "holidays", By: "bob", From: at,
-		Until: at.Add(48 * time.Hour)}}
-	prod.Status.Decision.Gates = []rollout.Gate{{Name: "health", State: rollout.Red,
-		Reason: "kustomization/shop failed on prod-eu-1", Since: at}, {Name: "before/staging", State: rollout.Green},
+	r.Holds = []rollout.Hold{{
+		Cause: rollout.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan",
+		Reason: "the greeting confuses people", Since: at,
+	}}
+	prod.Status.Decision.Freezes = []rollout.Freeze{{
+		Reason: "holidays", By: "bob", From: at,
+		Until: at.Add(48 * time.Hour),
+	}}
+	prod.Status.Decision.Gates = []rollout.Gate{
+		{
+			Name: "health", State: rollout.Red,
+			Reason: "kustomization/shop failed on prod-eu-1", Since: at,
+		},
+		{Name: "before/staging", State: rollout.Green},
 		{Name: "approvals", State: rollout.Waiting, Reason: "1 of 2", Since: at},
-		{Name: "check/slo", State: rollout.Unknown, Reason: "Prometheus does not answer"}}
+		{Name: "check/slo", State: rollout.Unknown, Reason: "Prometheus does not answer"},
+	}
 	for i, c := range prod.Clusters {
 		posted := "success"
 		if i > 0 {
 			posted = "failure"
 		}
-		c.Health = &site.Health{ClusterHealth: rollout.ClusterHealth{State: rollout.Green,
-			Reason: "kustomization/shop/1 is " + posted, Apps: map[string]rollout.State{"shop": rollout.Green}},
-			Posted: []rollout.Status{{Name: "kustomization/shop/1", State: posted}}, Read: at}
+		c.Health = &site.Health{
+			ClusterHealth: rollout.ClusterHealth{
+				State:  rollout.Green,
+				Reason: "kustomization/shop/1 is " + posted, Apps: map[string]rollout.State{"shop": rollout.Green},
+			},
+			Posted: []rollout.Status{{Name: "kustomization/shop/1", State: posted}}, Read: at,
+		}
 		if i > 0 {
 			c.Health.State, c.Health.Apps["shop"] = rollout.Red, rollout.Red
 		}
 	}
-	prod.Windows = []site.Window{{Text: "Mon, Tue 09:00–16:00 Europe/Berlin"},
-		{Text: "2024-12-24 00:00–23:59 UTC", Deny: true}}
+	prod.Windows = []site.Window{
+		{Text: "Mon, Tue 09:00–16:00 Europe/Berlin"},
+		{Text: "2024-12-24 00:00–23:59 UTC", Deny: true},
+	}
 	prod.Open, prod.OpenWhy, prod.OpenNext = false, "outside of every window", f.Made.Add(20*time.Hour)
 	return f
 }

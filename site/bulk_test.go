@@ -125,8 +125,10 @@ const bulkClusters = 250
 func newBulkLooks(t *testing.T) *bulkLooks {
 	t.Helper()
 	h, trunk := gatedFleet(t, bulkClusters)
-	b := &bulkLooks{t: t, from: &bulkPoster{answered: map[string]bool{}},
-		cache: site.NewStatuses(site.StatusReads, site.BulkReads), now: time.Unix(1_800_000_000, 0)}
+	b := &bulkLooks{
+		t: t, from: &bulkPoster{answered: map[string]bool{}},
+		cache: site.NewStatuses(site.StatusReads, site.BulkReads), now: time.Unix(1_800_000_000, 0),
+	}
 	b.look = func() (string, int, error) {
 		b.now = b.now.Add(time.Minute)
 		err := b.cache.Refresh(t.Context(), h, trunk.Tree, b.from, b.now)

@@ -117,7 +117,8 @@ func (e *Environment) changeOf(h *Event) (Change, bool) {
 
 // Report makes the report of a change. It reads the branches and renders nothing.
 func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, version string,
-	key []byte) (*report.Review, error) {
+	key []byte,
+) (*report.Review, error) {
 	if c.made != nil {
 		return c.made, nil
 	}
@@ -127,11 +128,15 @@ func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.
 	}
 	out := &report.Review{
 		Fleet: f.Name, Base: c.Before, Head: c.After, Version: version,
-		Links: report.Links{Command: "git diff " + strings.TrimSpace(c.Before+" "+c.After),
-			Back: back("History of ", "history.html", c.Environment)},
+		Links: report.Links{
+			Command: "git diff " + strings.TrimSpace(c.Before+" "+c.After),
+			Back:    back("History of ", "history.html", c.Environment),
+		},
 	}
-	changes, notes, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: c.Environment,
-		Before: c.trees[0], After: c.trees[1], Key: key})
+	changes, notes, err := compare.States(ctx, h, compare.StatesRequest{
+		Fleet: f, Environment: c.Environment,
+		Before: c.trees[0], After: c.trees[1], Key: key,
+	})
 	switch {
 	case errors.Is(err, compare.ErrTooMany):
 		out.Errors, out.Verdict = []string{err.Error()}, report.VerdictError
@@ -153,9 +158,12 @@ func (c Change) Reads(ctx context.Context, h *hydrate.Hydrator, r *compare.Reads
 // renderings differ than a limit.
 func Differ(h *hydrate.Hydrator, key []byte, most int) promote.Differ {
 	return func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet,
-		error) {
-		changes, _, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: environment,
-			Before: before, After: after, Key: key, Most: most})
+		error,
+	) {
+		changes, _, err := compare.States(ctx, h, compare.StatesRequest{
+			Fleet: f, Environment: environment,
+			Before: before, After: after, Key: key, Most: most,
+		})
 		if errors.Is(err, compare.ErrTooMany) {
 			return nil, nil //nolint:nilnil // documented
 		}
@@ -185,8 +193,10 @@ func (b *reader) nextReport(e *Environment) *report.Review {
 	to := e.Status.Decision.Proposal.Source.Commit
 	out := &report.Review{
 		Fleet: b.fleet.Name, Base: e.Source.Commit, Head: to, Against: e.Branch, Version: b.request.Version,
-		Links: report.Links{Command: "sluice promote " + e.Name + " --dry-run",
-			Back: back("Promotions of ", "promotions.html", e.Name)},
+		Links: report.Links{
+			Command: "sluice promote " + e.Name + " --dry-run",
+			Back:    back("Promotions of ", "promotions.html", e.Name),
+		},
 	}
 	judged(out, e.Status.Plan.Changes)
 	return out

@@ -76,13 +76,17 @@ func TestNextPromotion(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := d.tip.Committer.When.Add(72 * time.Hour)
-	list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, DryRun: true,
-		Changes: site.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice"})
+	list, err := promote.Look(t.Context(), d.h, promote.Request{
+		Trunk: d.tip, Now: now, DryRun: true,
+		Changes: site.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := site.Read(t.Context(), d.h, site.Request{Trunk: d.tip, Statuses: list, Now: now, Version: "test",
-		Key: []byte("k")})
+	f, err := site.Read(t.Context(), d.h, site.Request{
+		Trunk: d.tip, Statuses: list, Now: now, Version: "test",
+		Key: []byte("k"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,11 +142,13 @@ func remadeForTheRegistry(t *testing.T, d *demo, dir string) {
 			t.Fatal(err)
 		}
 		made = nil
-		if err := site.WriteChanges(dir, p, site.Reports{Fleet: "harbour", Version: "third", Key: []byte("k"),
+		if err := site.WriteChanges(dir, p, site.Reports{
+			Fleet: "harbour", Version: "third", Key: []byte("k"),
 			Reads: d.reads(t), Make: func(c site.Change) (*report.Review, error) {
 				made = append(made, c.Environment)
 				return c.Report(t.Context(), d.h, d.tip.Tree, "third", []byte("k"))
-			}}); err != nil {
+			},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return len(made)
@@ -194,11 +200,13 @@ func writtenOnce(t *testing.T, d *demo, p *site.Pages, dir string) {
 	write := func(version string) int {
 		t.Helper()
 		made = 0
-		if err := site.WriteChanges(dir, p, site.Reports{Fleet: "harbour", Version: version, Key: []byte("k"),
+		if err := site.WriteChanges(dir, p, site.Reports{
+			Fleet: "harbour", Version: version, Key: []byte("k"),
 			Reads: d.reads(t), Make: func(c site.Change) (*report.Review, error) {
 				made++
 				return c.Report(t.Context(), d.h, d.tip.Tree, version, []byte("k"))
-			}}); err != nil {
+			},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return made
@@ -365,11 +373,15 @@ func TestCommandsAreNoDeployments(t *testing.T) {
 	d.h = d.repo.Hydrator(2)
 	now := d.tip.Committer.When.Add(time.Hour)
 	freeze := promote.Command{
-		Event: rollout.Event{Kind: rollout.EventFreeze, By: "ada", Reason: "the fair", At: now,
-			Until: now.Add(time.Hour)}, Environment: "prod", CLI: true,
+		Event: rollout.Event{
+			Kind: rollout.EventFreeze, By: "ada", Reason: "the fair", At: now,
+			Until: now.Add(time.Hour),
+		}, Environment: "prod", CLI: true,
 	}
-	if _, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now,
-		Commands: []promote.Command{freeze}, CommandPrefix: "sluice"}); err != nil {
+	if _, err := promote.Look(t.Context(), d.h, promote.Request{
+		Trunk: d.tip, Now: now,
+		Commands: []promote.Command{freeze}, CommandPrefix: "sluice",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	prod := d.read(t).Environments[2]

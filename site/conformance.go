@@ -28,8 +28,10 @@ func Members(read *Fleet, f *fleet.Fleet) []conform.Member {
 		}
 		for _, p := range c.Apps {
 			if a, ok := f.App(p.App.Name); ok {
-				out = append(out, conform.Member{Target: fleet.Target{App: a, Cluster: cluster}, Tree: p.Tree,
-					Commit: p.Commit.Hash})
+				out = append(out, conform.Member{
+					Target: fleet.Target{App: a, Cluster: cluster}, Tree: p.Tree,
+					Commit: p.Commit.Hash,
+				})
 			}
 		}
 	}

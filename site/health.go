@@ -204,8 +204,10 @@ func gatesOf(f *fleet.Fleet, environment string) []healthGate {
 
 // judge judges a cluster by each gate. The worst state counts.
 func judge(gates []healthGate, c *Cluster, have knownStatuses, now time.Time) *Health {
-	state := rollout.ClusterState{Cluster: rollout.Cluster{Name: c.Name}, Statuses: have.list,
-		StatusesUnknown: have.unknown(now), Apps: []string{}}
+	state := rollout.ClusterState{
+		Cluster: rollout.Cluster{Name: c.Name}, Statuses: have.list,
+		StatusesUnknown: have.unknown(now), Apps: []string{},
+	}
 	for _, p := range c.Apps {
 		if !p.Tree.IsZero() {
 			state.Apps = append(state.Apps, p.App.Name)

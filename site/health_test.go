@@ -68,8 +68,10 @@ func newWatch(t *testing.T, h *hydrate.Hydrator, trunk gitstore.Commit) *watch {
 func (w *watch) look() (*site.Fleet, map[string]*site.Cluster) {
 	w.t.Helper()
 	w.failed = w.cache.Refresh(w.t.Context(), w.h, w.trunk.Tree, w.from, w.now)
-	f, err := site.Read(w.t.Context(), w.h, site.Request{Trunk: w.trunk, Now: w.now, Version: "test",
-		Key: []byte("key"), Posted: w.cache})
+	f, err := site.Read(w.t.Context(), w.h, site.Request{
+		Trunk: w.trunk, Now: w.now, Version: "test",
+		Key: []byte("key"), Posted: w.cache,
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -129,8 +131,10 @@ func TestHealth(t *testing.T) {
 	if w.from.asked != 10 {
 		t.Errorf("two minutes later: %d requests", w.from.asked)
 	}
-	for name, want := range map[string]rollout.State{"prod-eu-1": rollout.Green, "prod-us-1": rollout.Red,
-		"staging-1": rollout.Waiting, "prod-edge-1": rollout.Unknown} {
+	for name, want := range map[string]rollout.State{
+		"prod-eu-1": rollout.Green, "prod-us-1": rollout.Red,
+		"staging-1": rollout.Waiting, "prod-edge-1": rollout.Unknown,
+	} {
 		if got := clusters[name].Health.State; got != want {
 			t.Errorf("%s is %s, expected %s", name, got, want)
 		}
@@ -300,8 +304,10 @@ func TestHealthHasALimit(t *testing.T) {
 			t.Errorf("%s: the error is %v", c.Name, err)
 		}
 	}
-	if _, err := promote.Look(t.Context(), h, promote.Request{Trunk: trunk, Now: w.now, DryRun: true,
-		Adapters: promote.Adapters{Statuses: cached}}); err != nil {
+	if _, err := promote.Look(t.Context(), h, promote.Request{
+		Trunk: trunk, Now: w.now, DryRun: true,
+		Adapters: promote.Adapters{Statuses: cached},
+	}); err != nil {
 		t.Error(err)
 	}
 	if w.from.asked != 90 {
@@ -316,13 +322,19 @@ func healthPages(t *testing.T, f *site.Fleet, bad string) {
 	for page, wants := range map[string][]string{
 		"index.html": {"1 unhealthy 1 of unknown health", "prod-us-1 prod unhealthy: kustomization/" +
 			bad + "/1 is failure", "1 in progress"},
-		"clusters.html": {"prod-eu-1 prod core 4", "up to date healthy", "up to date unhealthy",
-			"up to date unknown"},
-		"clusters/prod-us-1.html": {"Health unhealthy kustomization/" + bad + "/1 is failure",
-			"Sync 4 statuses of this commit for the health gate", "up to date unhealthy", "up to date healthy"},
+		"clusters.html": {
+			"prod-eu-1 prod core 4", "up to date healthy", "up to date unhealthy",
+			"up to date unknown",
+		},
+		"clusters/prod-us-1.html": {
+			"Health unhealthy kustomization/" + bad + "/1 is failure",
+			"Sync 4 statuses of this commit for the health gate", "up to date unhealthy", "up to date healthy",
+		},
 		"clusters/prod-eu-1.html": {"Health healthy", "up to date healthy"},
-		"clusters/prod-edge-1.html": {"Health unknown no status", "no status of this commit",
-			"matches the health gate, read", "sluice bootstrap flux --cluster prod-edge-1"},
+		"clusters/prod-edge-1.html": {
+			"Health unknown no status", "no status of this commit",
+			"matches the health gate, read", "sluice bootstrap flux --cluster prod-edge-1",
+		},
 		"apps/" + bad + ".html": {"1 unhealthy"},
 	} {
 		for _, want := range wants {

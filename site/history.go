@@ -37,12 +37,16 @@ func (b *reader) history(e *Environment) error {
 	c := &changeFinder{reader: b, left: changeBudget}
 	for i, h := range list[:min(len(list), most)] {
 		if h.Command != nil {
-			e.History = append(e.History, Event{Environment: e.Name, At: h.At, By: h.By(), What: h.What(),
-				Kind: string(h.Command.Verb)})
+			e.History = append(e.History, Event{
+				Environment: e.Name, At: h.At, By: h.By(), What: h.What(),
+				Kind: string(h.Command.Verb),
+			})
 			continue
 		}
-		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At,
-			By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
+		event := Event{
+			Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At,
+			By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers),
+		}
 		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
 		event.tree, event.known, event.lead = h.Tree, true, promotedSources{now: h.Source, line: b.line}
 		event.promoted = slices.ContainsFunc(h.Trailers,

@@ -25,26 +25,38 @@ func HostileFleet(s string) *Fleet {
 	status.Decision.Gates = []rollout.Gate{{Name: s, State: rollout.Waiting, Reason: s, Since: at, Until: at}}
 	status.Decision.WaitsFor = s
 	status.Decision.Freezes = []rollout.Freeze{{Target: s, Reason: s, By: s, From: at}}
-	status.Decision.Record.Holds = []rollout.Hold{{Source: rollout.Source{Commit: s}, Apps: []string{s}, By: s,
-		Reason: s}}
+	status.Decision.Record.Holds = []rollout.Hold{{
+		Source: rollout.Source{Commit: s}, Apps: []string{s}, By: s,
+		Reason: s,
+	}}
 	status.Decision.Record.Approvals = []rollout.Approval{{By: s, Tree: s, At: at}}
 	e := &Environment{
 		Name: s, Branch: s, After: []string{s}, Mode: "auto", Tip: s, Commit: commit, Since: at,
 		Upstream: []Gap{{s, 3}}, Status: status, OpenWhy: s, OpenNext: at,
 		Source: rollout.Source{Commit: s, Apps: map[string]string{s: s}}, Windows: []Window{{Text: s}},
-		History: []Event{{Environment: s, Commit: s, Before: s, known: true, promoted: true, Source: commit, At: at,
-			By: s, What: s, Why: s, Kind: kindRollback, Apps: []AppChange{{s, 1}}, Unknown: s}},
+		History: []Event{{
+			Environment: s, Commit: s, Before: s, known: true, promoted: true, Source: commit, At: at,
+			By: s, What: s, Why: s, Kind: kindRollback, Apps: []AppChange{{s, 1}}, Unknown: s,
+		}},
 	}
-	c := &Cluster{Name: s, Environment: e, Class: s, Labels: map[string]string{s: s}, KubeVersion: s, State: "active",
-		Branch: s, Commit: commit, Trouble: s, file: fileName(s)}
+	c := &Cluster{
+		Name: s, Environment: e, Class: s, Labels: map[string]string{s: s}, KubeVersion: s, State: "active",
+		Branch: s, Commit: commit, Trouble: s, file: fileName(s),
+	}
 	c.Tip.Hash[0] = 1
-	c.Health = &Health{ClusterHealth: rollout.ClusterHealth{State: rollout.Red, Reason: s,
-		Apps: map[string]rollout.State{s: rollout.Red}}, Posted: []rollout.Status{{Name: s, State: s}}, Read: at}
+	c.Health = &Health{ClusterHealth: rollout.ClusterHealth{
+		State: rollout.Red, Reason: s,
+		Apps: map[string]rollout.State{s: rollout.Red},
+	}, Posted: []rollout.Status{{Name: s, State: s}}, Read: at}
 	a := &App{Name: s, Namespace: s, File: s, file: fileName(s), Layers: &Layers{
-		Columns: []string{s}, Note: s, More: 1, Cut: 1, Rows: []LayerRow{{Clusters: []string{s},
-			Cells: []LayerCell{{Value: s, Files: []string{s}, Set: 2, Wins: 1}}}},
-		Values: []LayerValue{{Source: s, Path: s, Outcomes: []Outcome{{Value: s, Layer: s, Place: s,
-			Overridden: []string{s}, Clusters: []string{s}}}}},
+		Columns: []string{s}, Note: s, More: 1, Cut: 1, Rows: []LayerRow{{
+			Clusters: []string{s},
+			Cells:    []LayerCell{{Value: s, Files: []string{s}, Set: 2, Wins: 1}},
+		}},
+		Values: []LayerValue{{Source: s, Path: s, Outcomes: []Outcome{{
+			Value: s, Layer: s, Place: s,
+			Overridden: []string{s}, Clusters: []string{s},
+		}}}},
 	}}
 	p := &Placed{App: a, Cluster: c, Tree: gitstore.Hash{1}, Version: s, Commit: commit}
 	a.Placed, c.Apps, e.Clusters = []*Placed{p}, []*Placed{p}, []*Cluster{c}
@@ -53,17 +65,25 @@ func HostileFleet(s string) *Fleet {
 	return &Fleet{
 		Name: s, Trunk: s, Tip: commit, Version: s, Made: at, Environments: []*Environment{e}, Clusters: []*Cluster{c},
 		Apps: []*App{a}, Labels: []string{s}, Problems: []string{s}, Index: hostileIndex(s),
-		Reviews: true, MergeRequests: []MergeRequest{{Number: 1, Title: s, URL: "javascript:" + s, Author: s, Target: s,
-			State: "open", Updated: at, Waits: s, Heads: []Head{{Commit: s, Base: s, At: at, Verdict: s, Headline: s,
-				Stored: true}, {Commit: s, Base: s, Verdict: s, Headline: s}}}},
-		Conformance: []conform.Group{{Labels: []conform.Label{{Key: s, Value: s}}, Clusters: []string{s, s + "2"},
+		Reviews: true, MergeRequests: []MergeRequest{{
+			Number: 1, Title: s, URL: "javascript:" + s, Author: s, Target: s,
+			State: "open", Updated: at, Waits: s, Heads: []Head{{
+				Commit: s, Base: s, At: at, Verdict: s, Headline: s,
+				Stored: true,
+			}, {Commit: s, Base: s, Verdict: s, Headline: s}},
+		}},
+		Conformance: []conform.Group{{
+			Labels: []conform.Label{{Key: s, Value: s}}, Clusters: []string{s, s + "2"},
 			Deviate: []string{s}, Apps: []conform.App{{
 				App: s, Norm: []string{s}, Missing: []string{s}, Variables: []conform.Reference{{Name: s, Clusters: 1}},
-				Variants: []conform.Variant{{Clusters: []string{s}, Causes: []conform.Cause{{Text: s}, {Layer: s, File: s}},
+				Variants: []conform.Variant{{
+					Clusters: []string{s}, Causes: []conform.Cause{{Text: s}, {Layer: s, File: s}},
 					Objects: []conform.Object{
 						{Object: s, Only: "norm"}, {Object: s, Fields: []conform.Field{{Path: s, Norm: s, Variant: s}}},
-					}}},
-			}}}},
+					},
+				}},
+			}},
+		}},
 	}
 }
 
@@ -167,8 +187,10 @@ func TestHostileFleetIsFull(t *testing.T) {
 	t.Parallel()
 	const s = "text"
 	f := HostileFleet(s)
-	for _, v := range []any{f, f.Environments[0], f.Clusters[0], f.Apps[0], f.Apps[0].Layers,
-		f.Environments[0].History[0], f.Apps[0].Placed[0], f.Environments[0].Waves[0]} {
+	for _, v := range []any{
+		f, f.Environments[0], f.Clusters[0], f.Apps[0], f.Apps[0].Layers,
+		f.Environments[0].History[0], f.Apps[0].Placed[0], f.Environments[0].Waves[0],
+	} {
 		r := reflect.Indirect(reflect.ValueOf(v))
 		for i := range r.NumField() {
 			if field := r.Field(i); r.Type().Field(i).IsExported() &&
@@ -182,8 +204,10 @@ func TestHostileFleetIsFull(t *testing.T) {
 
 func TestShell(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]string{"prod-eu-1": "prod-eu-1", "": "''", "a b": "'a b'", "$(x)": "'$(x)'",
-		"it's": `'it'\''s'`, "WHY": "WHY"} {
+	for word, want := range map[string]string{
+		"prod-eu-1": "prod-eu-1", "": "''", "a b": "'a b'", "$(x)": "'$(x)'",
+		"it's": `'it'\''s'`, "WHY": "WHY",
+	} {
 		if got := shell(word); got != want {
 			t.Errorf("%q becomes %s, want %s", word, got, want)
 		}

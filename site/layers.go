@@ -126,8 +126,10 @@ func (x *layerReader) app(list []fleet.Target) {
 		}
 		groups[key] = len(first)
 		first = append(first, t)
-		x.out.Rows = append(x.out.Rows, LayerRow{Clusters: []string{t.Cluster.Name},
-			Cells: make([]LayerCell, len(x.out.Columns))})
+		x.out.Rows = append(x.out.Rows, LayerRow{
+			Clusters: []string{t.Cluster.Name},
+			Cells:    make([]LayerCell, len(x.out.Columns)),
+		})
 	}
 	for i, t := range first {
 		x.learn(t)
@@ -262,8 +264,10 @@ func (x *layerReader) value(source string, chain fleet.Chain, clusters []string)
 		x.values[key] = v
 		x.order = append(x.order, key)
 	}
-	o := Outcome{Value: x.shown(chain.Path, last), Deleted: last.Deletes, Layer: layerName(last),
-		Place: placeName(last), Clusters: clusters}
+	o := Outcome{
+		Value: x.shown(chain.Path, last), Deleted: last.Deletes, Layer: layerName(last),
+		Place: placeName(last), Clusters: clusters,
+	}
 	for _, earlier := range chain.Origins[:len(chain.Origins)-1] {
 		o.Overridden = append(o.Overridden, layerName(earlier)+" "+x.shown(chain.Path, earlier))
 	}

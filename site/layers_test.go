@@ -39,8 +39,10 @@ func TestLayersOfImports(t *testing.T) {
 			replicas + "}}\n")}
 		all = append(all, fleet.Imported{
 			Cluster: cluster, App: "web", Kind: "HelmRelease", File: cluster + ".yaml", Line: 1,
-			Sources: []fleet.ImportedSource{{Helm: &fleet.HelmSource{Path: "chart"},
-				Values: map[string]any{"replicas": float64(replicas[0] - '0'), "license": "hunter2"}}},
+			Sources: []fleet.ImportedSource{{
+				Helm:   &fleet.HelmSource{Path: "chart"},
+				Values: map[string]any{"replicas": float64(replicas[0] - '0'), "license": "hunter2"},
+			}},
 		})
 	}
 	f, problems := fleet.Loader{Importer: all}.Load(t.Context(), files)
@@ -48,8 +50,10 @@ func TestLayersOfImports(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := &layerReader{
-		reader: &reader{ctx: t.Context(), fleet: f, mask: diff.NewMasker([]byte("k")),
-			apps: map[string]*App{"web": {}}},
+		reader: &reader{
+			ctx: t.Context(), fleet: f, mask: diff.NewMasker([]byte("k")),
+			apps: map[string]*App{"web": {}},
+		},
 		out: &Layers{}, values: map[string]*LayerValue{},
 		defaults: func(fleet.Target, string) fleet.Defaults {
 			return fleet.Defaults{File: "chart/values.yaml", Data: []byte("replicas: 1\nlicense: none\n")}

@@ -63,13 +63,25 @@ func TestPieces(t *testing.T) {
 		"it`s one":                     {{Text: "it`s one"}},
 		"`a` and `b":                   {{}, {Text: "a", Code: true}, {Text: " and `b"}},
 		"until 2024-01-04 00:04 UTC":   {{Text: "until "}, {At: at}},
-		"2024-01-04 00:04 UTC2024-01-04 00:04 UTC: `a`": {{At: at}, {At: at},
-			{Text: ": "}, {Text: "a", Code: true}, {}},
+		"2024-01-04 00:04 UTC2024-01-04 00:04 UTC: `a`": {
+			{At: at},
+			{At: at},
+			{Text: ": "},
+			{Text: "a", Code: true},
+			{},
+		},
 		"2024-13-04 00:04 UTC or 24-01-04 00:04 UTC": {{Text: "2024-13-04 00:04 UTC or 24-01-04 00:04 UTC"}},
-		"its commit 0123456789abcdef0123456789abcdef01234567 at 2024-01-04 00:04 UTC": {{Text: "its commit "},
-			{Text: "0123456789abcdef0123456789abcdef01234567", Hash: true}, {Text: " at "}, {At: at}},
-		"`git show 0123456789abcdef0123456789abcdef01234567`": {{},
-			{Text: "git show 0123456789abcdef0123456789abcdef01234567", Code: true}, {}},
+		"its commit 0123456789abcdef0123456789abcdef01234567 at 2024-01-04 00:04 UTC": {
+			{Text: "its commit "},
+			{Text: "0123456789abcdef0123456789abcdef01234567", Hash: true},
+			{Text: " at "},
+			{At: at},
+		},
+		"`git show 0123456789abcdef0123456789abcdef01234567`": {
+			{},
+			{Text: "git show 0123456789abcdef0123456789abcdef01234567", Code: true},
+			{},
+		},
 		"sha256:0123456789abcdef0123456789abcdef0123456789abcdef": {{Text: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef"}},
 		"window 2024-01-04 00:04–23:59 UTC":                       {{Text: "window 2024-01-04 00:04–23:59 UTC"}},
 	} {
@@ -82,10 +94,14 @@ func TestPieces(t *testing.T) {
 // A rendering that differs from the norm and was not compared is never shown as alike.
 func TestStateIn(t *testing.T) {
 	t.Parallel()
-	a := &conform.App{Norm: []string{"one"}, Missing: []string{"two"},
-		Variants: []conform.Variant{{Clusters: []string{"three"}}}, Unread: 1}
-	for cluster, want := range map[string]string{"one": "alike", "two": "missing", "three": "variant",
-		"four": "unread"} {
+	a := &conform.App{
+		Norm: []string{"one"}, Missing: []string{"two"},
+		Variants: []conform.Variant{{Clusters: []string{"three"}}}, Unread: 1,
+	}
+	for cluster, want := range map[string]string{
+		"one": "alike", "two": "missing", "three": "variant",
+		"four": "unread",
+	} {
 		if got := stateIn(a, cluster); got != want {
 			t.Errorf("%s is %s, want %s", cluster, got, want)
 		}

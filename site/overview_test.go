@@ -9,14 +9,21 @@ import (
 // only.
 func TestDotsHaveALimit(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ clusters, values, dots int }{{5000, 50, pageDots}, {5000, 5000, 60},
-		{2000, 20, pageDots}, {300, 20, 600}, {7, 2, 14}} {
+	for _, c := range []struct{ clusters, values, dots int }{
+		{5000, 50, pageDots},
+		{5000, 5000, 60},
+		{2000, 20, pageDots},
+		{300, 20, 600},
+		{7, 2, 14},
+	} {
 		e := &Environment{Name: "prod"}
 		f := &Fleet{Environments: []*Environment{e}, Labels: []string{"region", "zone"}}
 		for i := range c.clusters {
 			value := fmt.Sprintf("v%04d", i%c.values)
-			f.Clusters = append(f.Clusters, &Cluster{Name: fmt.Sprint(i), Environment: e,
-				Labels: map[string]string{"region": value, "zone": value}, State: "active"})
+			f.Clusters = append(f.Clusters, &Cluster{
+				Name: fmt.Sprint(i), Environment: e,
+				Labels: map[string]string{"region": value, "zone": value}, State: "active",
+			})
 		}
 		dots := 0
 		for _, fold := range newOverview(f).Folds {

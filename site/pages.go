@@ -69,14 +69,18 @@ type Options struct {
 
 // NewPages prepares the pages of a fleet.
 func NewPages(f *Fleet, o Options) (*Pages, error) {
-	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live,
-		reported: map[string]bool{}, compare: o.Compare, compared: map[string]int{}}
+	p := &Pages{
+		fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live,
+		reported: map[string]bool{}, compare: o.Compare, compared: map[string]int{},
+	}
 	p.written = p.changes(o.Reports)
 	for _, c := range p.written {
 		p.reported[c.Path()] = true
 	}
-	for _, name := range []string{"overview", "promotions", "clusters", "cluster", "app", "conformance", "history",
-		"search", "merge-requests", "merge-request"} {
+	for _, name := range []string{
+		"overview", "promotions", "clusters", "cluster", "app", "conformance", "history",
+		"search", "merge-requests", "merge-request",
+	} {
 		t, err := template.New("layout.html").Funcs(functions(p)).ParseFS(templateFiles, "templates/layout.html",
 			"templates/parts.html", "templates/"+name+".html")
 		if err != nil {
@@ -91,8 +95,10 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	p.add(Page{Path: "history.html", Title: "History", template: "history", data: newHistory(f)})
 	p.add(Page{Path: searchPath, Title: "Search", template: "search", data: newSearch(f)})
 	if f.Reviews {
-		p.add(Page{Path: mergeRequestsPath, Title: "Merge requests", template: "merge-requests",
-			data: newMergeRequests(f)})
+		p.add(Page{
+			Path: mergeRequestsPath, Title: "Merge requests", template: "merge-requests",
+			data: newMergeRequests(f),
+		})
 		for i := range f.MergeRequests {
 			m := &f.MergeRequests[i]
 			p.add(Page{Path: mergeRequestPath(m.Number), Title: m.Title, template: "merge-request", data: m})
@@ -146,8 +152,10 @@ func (p *Pages) Render(path string) ([]byte, bool, error) {
 		return nil, false, nil
 	}
 	var out bytes.Buffer
-	f := frame{Page: one, Fleet: p.fleet, Policy: policy, Root: strings.Repeat("../", strings.Count(path, "/")),
-		Live: p.live, Data: one.data}
+	f := frame{
+		Page: one, Fleet: p.fleet, Policy: policy, Root: strings.Repeat("../", strings.Count(path, "/")),
+		Live: p.live, Data: one.data,
+	}
 	if err := p.templates[one.template].Execute(&out, f); err != nil {
 		return nil, true, fmt.Errorf("page %s: %w", path, err)
 	}

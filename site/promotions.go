@@ -142,8 +142,10 @@ func unsaid(reason string, at time.Time) time.Time {
 }
 
 func gateOrder(state string) int {
-	return slices.Index([]string{string(rollout.Red), string(rollout.Unknown), string(rollout.Waiting),
-		string(rollout.Green)}, state)
+	return slices.Index([]string{
+		string(rollout.Red), string(rollout.Unknown), string(rollout.Waiting),
+		string(rollout.Green),
+	}, state)
 }
 
 // commands are the actions that make sense for an environment now.

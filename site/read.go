@@ -50,8 +50,10 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 		ctx: ctx, h: h, fleet: f, request: r, apps: map[string]*App{}, commits: map[string]Commit{},
 		views:    map[string]*source.View{},
 		versions: map[string]string{}, mask: diff.NewMasker(r.Key), problem: map[string]bool{},
-		out: &Fleet{Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now,
-			Problems: slices.Clone(r.Problems)},
+		out: &Fleet{
+			Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now,
+			Problems: slices.Clone(r.Problems),
+		},
 	}
 	if n := len(warnings); n > 0 {
 		b.note("the fleet's files have %s: `sluice validate` lists them", hydrate.Count(n, "warning"))
@@ -183,8 +185,10 @@ func (b *reader) app(name string) *App {
 }
 
 func (b *reader) environment(spec *fleet.Environment) error {
-	e := &Environment{Name: spec.Name, Branch: b.fleet.EnvironmentBranch(spec.Name), After: spec.After,
-		Mode: spec.Promotion.Mode}
+	e := &Environment{
+		Name: spec.Name, Branch: b.fleet.EnvironmentBranch(spec.Name), After: spec.After,
+		Mode: spec.Promotion.Mode,
+	}
 	if len(spec.After) > 0 {
 		e.Mode = cmp.Or(e.Mode, "manual")
 	} else {

@@ -63,8 +63,10 @@ func (b *reader) cluster(c *Cluster, registered *fleet.Cluster) error {
 	c.Commit = b.commit(c.Runs.Commit)
 	b.trouble(c, registered)
 	for _, name := range slices.Sorted(maps.Keys(union(has, wanted))) {
-		p := &Placed{App: b.app(name), Cluster: c, Tree: has[name], Desired: wanted[name],
-			Commit: b.commit(c.Runs.Of(name))}
+		p := &Placed{
+			App: b.app(name), Cluster: c, Tree: has[name], Desired: wanted[name],
+			Commit: b.commit(c.Runs.Of(name)),
+		}
 		p.Version = b.version(c, name, p.Commit.Hash)
 		p.App.Placed = append(p.App.Placed, p)
 		c.Apps = append(c.Apps, p)

@@ -28,7 +28,8 @@ const (
 // for, then those that it asked for longest ago. It does not exceed the limits of commits in a minute. An error does
 // not end it, unless the forge is not available.
 func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, from promote.StatusReader,
-	now time.Time) error {
+	now time.Time,
+) error {
 	f, _, err := h.Fleet(ctx, trunk)
 	if err != nil {
 		return err
@@ -89,7 +90,8 @@ func (s *Statuses) left(from promote.StatusReader, bulk bool, now time.Time) int
 // a request did not return lately: they take no place of others in it. It returns no reader if this one has no such
 // request, or refused one lately.
 func (s *Statuses) batches(from promote.StatusReader, missing []gitstore.Hash, now time.Time) (reader BulkReader,
-	batches [][]gitstore.Hash, alone []gitstore.Hash, over int) {
+	batches [][]gitstore.Hash, alone []gitstore.Hash, over int,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reader, ok := from.(BulkReader)
@@ -113,7 +115,8 @@ func (s *Statuses) batches(from promote.StatusReader, missing []gitstore.Hash, n
 // readMany reads commits with requests for many of them. It returns the commits that have to be read alone, and how
 // many it did not ask for because of the limit.
 func (s *Statuses) readMany(ctx context.Context, from promote.StatusReader, missing []gitstore.Hash,
-	now time.Time) (alone []gitstore.Hash, over int, err error) {
+	now time.Time,
+) (alone []gitstore.Hash, over int, err error) {
 	reader, batches, alone, over := s.batches(from, missing, now)
 	if reader == nil {
 		return missing, 0, nil
@@ -165,7 +168,8 @@ func (s *Statuses) readMany(ctx context.Context, from promote.StatusReader, miss
 // keep records the answers of a request for many commits, nil if it failed. It returns the commits that the answer
 // lacks.
 func (s *Statuses) keep(batch []gitstore.Hash, lists map[string][]rollout.Status,
-	now time.Time) (lacks []gitstore.Hash) {
+	now time.Time,
+) (lacks []gitstore.Hash) {
 	for _, commit := range batch {
 		list, ok := lists[commit.String()]
 		if lists != nil && !ok {

@@ -55,7 +55,8 @@ func searched(t *testing.T, x *index.Index, want int, large bool, lap func(strin
 
 // moved has one app of one cluster change, and updates the index: the update reads what changed.
 func moved(t *testing.T, r *hydratetest.Repo, h *hydrate.Hydrator, x *index.Index, trunk gitstore.Hash,
-	lap func(string) time.Duration) {
+	lap func(string) time.Duration,
+) {
 	t.Helper()
 	const cluster = "cluster/c0007"
 	before := r.Git("rev-parse", cluster)
@@ -118,8 +119,10 @@ func TestScale(t *testing.T) {
 	searched(t, x, (clusters+9)/10, large, lap)
 	moved(t, r, h, x, trunk.Tree, lap)
 	saved(t, x, lap)
-	f, err := site.Read(t.Context(), h, site.Request{Trunk: trunk, Now: time.Now(), Version: "test", Key: []byte("k"),
-		Index: x})
+	f, err := site.Read(t.Context(), h, site.Request{
+		Trunk: trunk, Now: time.Now(), Version: "test", Key: []byte("k"),
+		Index: x,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,14 +292,18 @@ func (g *generator) cluster(i, apps int) {
 			{Name: "configmap-app.yaml", Mode: gitstore.ModeFile, Hash: g.must(g.w.Blob(fmt.Appendf(nil,
 				"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\n  namespace: n%02d\ndata:\n  cluster: %s\n",
 				a, name)))},
-			{Name: "deployment-app.yaml", Mode: gitstore.ModeFile,
+			{
+				Name: "deployment-app.yaml", Mode: gitstore.ModeFile,
 				Hash: g.must(g.w.Blob(fmt.Appendf(nil,
-					"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: app\n  namespace: n%02d\nspec:\n  template:\n    spec:\n      containers:\n      - image: %s\n        name: app\n", a, image)))},
+					"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: app\n  namespace: n%02d\nspec:\n  template:\n    spec:\n      containers:\n      - image: %s\n        name: app\n", a, image))),
+			},
 			{Name: "service-app.yaml", Mode: gitstore.ModeFile, Hash: g.must(g.w.Blob(fmt.Appendf(nil,
 				"apiVersion: v1\nkind: Service\nmetadata:\n  name: app\n  namespace: n%02d\n", a)))},
 		}
-		entries = append(entries, gitstore.Entry{Name: fmt.Sprintf("app%02d", a), Mode: gitstore.ModeTree,
-			Hash: g.must(g.w.Tree(files))})
+		entries = append(entries, gitstore.Entry{
+			Name: fmt.Sprintf("app%02d", a), Mode: gitstore.ModeTree,
+			Hash: g.must(g.w.Tree(files)),
+		})
 	}
 	tree := g.must(g.w.Tree(entries))
 	environment := environmentAt(i)
@@ -306,13 +313,17 @@ func (g *generator) cluster(i, apps int) {
 
 func (g *generator) environments() {
 	for environment, entries := range g.roots {
-		record, err := branch.Record{Environment: environment, Source: g.source.Hash.String(),
-			Renderer: "test"}.Encode()
+		record, err := branch.Record{
+			Environment: environment, Source: g.source.Hash.String(),
+			Renderer: "test",
+		}.Encode()
 		if err != nil {
 			g.t.Fatal(err)
 		}
-		dir := g.must(g.w.Tree([]gitstore.Entry{{Name: "environment.yaml", Mode: gitstore.ModeFile,
-			Hash: g.must(g.w.Blob(record))}}))
+		dir := g.must(g.w.Tree([]gitstore.Entry{{
+			Name: "environment.yaml", Mode: gitstore.ModeFile,
+			Hash: g.must(g.w.Blob(record)),
+		}}))
 		tree := g.must(g.w.Tree(append([]gitstore.Entry{{Name: branch.Dir, Mode: gitstore.ModeTree, Hash: dir}},
 			entries...)))
 		g.commit("env/"+environment, environment, tree)
@@ -322,8 +333,10 @@ func (g *generator) environments() {
 func (g *generator) commit(name, environment string, tree gitstore.Hash) {
 	hash := g.must(branch.Commit{
 		Tree: tree, Author: g.source.Author, Committer: g.source.Committer, Subject: "A large fleet", Version: "test",
-		Trailers: []gitstore.Trailer{{Key: branch.TrailerSource, Value: g.source.Hash.String()},
-			{Key: branch.TrailerEnvironment, Value: environment}},
+		Trailers: []gitstore.Trailer{
+			{Key: branch.TrailerSource, Value: g.source.Hash.String()},
+			{Key: branch.TrailerEnvironment, Value: environment},
+		},
 	}.Write(g.w))
 	g.moves = append(g.moves, gitstore.Move{Branch: name, New: hash})
 }

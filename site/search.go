@@ -67,8 +67,10 @@ func (p *Pages) Search(text string) ([]byte, error) {
 		page.data = found
 	}
 	var out bytes.Buffer
-	if err := p.templates[page.template].Execute(&out, frame{Page: page, Fleet: p.fleet, Policy: policy, Live: p.live,
-		Data: page.data}); err != nil {
+	if err := p.templates[page.template].Execute(&out, frame{
+		Page: page, Fleet: p.fleet, Policy: policy, Live: p.live,
+		Data: page.data,
+	}); err != nil {
 		return nil, fmt.Errorf("page %s: %w", page.Path, err)
 	}
 	return out.Bytes(), nil

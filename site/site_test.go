@@ -45,13 +45,17 @@ func (d *demo) read(t *testing.T) *site.Fleet {
 		t.Fatal(err)
 	}
 	now := d.tip.Committer.When.Add(time.Hour)
-	list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, DryRun: true,
-		CommandPrefix: "sluice"})
+	list, err := promote.Look(t.Context(), d.h, promote.Request{
+		Trunk: d.tip, Now: now, DryRun: true,
+		CommandPrefix: "sluice",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := site.Read(t.Context(), d.h, site.Request{Trunk: d.tip, Statuses: list, Now: now, Version: "test",
-		Key: []byte("key")})
+	f, err := site.Read(t.Context(), d.h, site.Request{
+		Trunk: d.tip, Statuses: list, Now: now, Version: "test",
+		Key: []byte("key"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,19 +113,25 @@ func TestPagesOfTheDemo(t *testing.T) {
 			"sluice freeze prod --until 4h --reason WHY",
 		},
 		"clusters.html": {"prod-edge-1", "7 clusters"},
-		"clusters/prod-eu-1.html": {"cluster/prod-eu-1", "holds what prod asks for", "region eu-west-1",
-			"shop web 1.4.0", "sluice rollback prod --cluster prod-eu-1 --reason WHY"},
+		"clusters/prod-eu-1.html": {
+			"cluster/prod-eu-1", "holds what prod asks for", "region eu-west-1",
+			"shop web 1.4.0", "sluice rollback prod --cluster prod-eu-1 --reason WHY",
+		},
 		"apps/shop.html": {
 			"4 clusters · namespace shop", "config.currency \"CAD\" region=us-east-1", "global \"EUR\"",
 			"replicas 6 cluster=prod-eu-1 apps/shop/layers/cluster/prod-eu-1/values.yaml:1", "environment=prod 4",
 			"Sell in Canadian dollars",
 			"sluice promote prod --app shop",
 		},
-		"conformance.html": {"1 cluster differs from its siblings", "the norm is on prod-us-1",
+		"conformance.html": {
+			"1 cluster differs from its siblings", "the norm is on prod-us-1",
 			"Deployment shop/shop spec.replicas 4 6",
-			"cluster=prod-eu-1 (apps/shop/layers/cluster/prod-eu-1/values.yaml)", "${cluster.vars.shortName}"},
-		"search.html": {"web 1.4.0 chart 11 gateway 7 , shop 4", "registry.example.com/collector:1.9",
-			"policy/v1 PodDisruptionBudget", "Deployment shop/shop", "config.currency", "sluice where --image"},
+			"cluster=prod-eu-1 (apps/shop/layers/cluster/prod-eu-1/values.yaml)", "${cluster.vars.shortName}",
+		},
+		"search.html": {
+			"web 1.4.0 chart 11 gateway 7 , shop 4", "registry.example.com/collector:1.9",
+			"policy/v1 PodDisruptionBudget", "Deployment shop/shop", "config.currency", "sluice where --image",
+		},
 		"history.html": {"dev", "Sell in Canadian dollars", "hydrate", "baseline on 2", "Lead time"},
 	} {
 		got := text(all[page])
@@ -218,8 +228,10 @@ func TestBranchBehind(t *testing.T) {
 		t.Errorf("clusters in trouble: %q", states)
 	}
 	overview := text(pagesOf(t, f)["index.html"])
-	for _, want := range []string{"5 of 7 clusters hold what their environments ask for", "Clusters that need a look",
-		"dev differs"} {
+	for _, want := range []string{
+		"5 of 7 clusters hold what their environments ask for", "Clusters that need a look",
+		"dev differs",
+	} {
 		if !strings.Contains(overview, want) {
 			t.Errorf("the overview lacks %q: %s", want, overview)
 		}
@@ -234,16 +246,22 @@ func TestRecordIsShown(t *testing.T) {
 	at := f.Made.Add(-time.Hour)
 	prod := f.Environments[2]
 	prod.Status.Decision.Record.Halt = &rollout.Halt{By: "ada", Reason: "error rate", At: at}
-	prod.Status.Decision.Freezes = []rollout.Freeze{{Reason: "holidays", By: "bob", From: at,
-		Until: at.Add(48 * time.Hour)}}
+	prod.Status.Decision.Freezes = []rollout.Freeze{{
+		Reason: "holidays", By: "bob", From: at,
+		Until: at.Add(48 * time.Hour),
+	}}
 	prod.Status.Decision.Record.Approvals = []rollout.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
-	prod.Status.Decision.Record.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: prod.Source,
-		Apps: []string{"shop"}, By: "dan", Reason: "slow", Since: at}}
+	prod.Status.Decision.Record.Holds = []rollout.Hold{{
+		Cause: rollout.CauseRolledBack, Source: prod.Source,
+		Apps: []string{"shop"}, By: "dan", Reason: "slow", Since: at,
+	}}
 	all := pagesOf(t, f)
 	for page, wants := range map[string][]string{
 		"index.html": {"prod halted", "by ada: error rate", "held back"},
-		"promotions.html": {"frozen until", "by bob: holidays", "carol tree 0123456789", "rolled back by dan: slow",
-			"sluice resume prod", "sluice unfreeze prod"},
+		"promotions.html": {
+			"frozen until", "by bob: holidays", "carol tree 0123456789", "rolled back by dan: slow",
+			"sluice resume prod", "sluice unfreeze prod",
+		},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(text(all[page]), want) {

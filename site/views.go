@@ -146,8 +146,10 @@ func newClusterView(c *Cluster) *clusterView {
 		{"Freeze it", newCommand("freeze", c.Name, "--until", "4h", "--reason", "WHY")},
 	}
 	if c.Environment.Status != nil {
-		out.Commands = append(out.Commands, action{"Roll it back",
-			newCommand("rollback", c.Environment.Name, "--cluster", c.Name, "--reason", "WHY")})
+		out.Commands = append(out.Commands, action{
+			"Roll it back",
+			newCommand("rollback", c.Environment.Name, "--cluster", c.Name, "--reason", "WHY"),
+		})
 	}
 	return out
 }

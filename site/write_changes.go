@@ -81,8 +81,10 @@ func WriteChanges(dir string, p *Pages, r Reports) error {
 	if err != nil {
 		return err
 	}
-	w := &changeWriter{root: root, reports: r, policy: policy, keep: map[string]bool{},
-		left: cmp.Or(r.MaxTargets, comparedTargets)}
+	w := &changeWriter{
+		root: root, reports: r, policy: policy, keep: map[string]bool{},
+		left: cmp.Or(r.MaxTargets, comparedTargets),
+	}
 	for name, data := range files {
 		if err := w.file(changesFolder+"/"+name, data); err != nil {
 			return err

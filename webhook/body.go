@@ -46,8 +46,10 @@ type bodies struct {
 }
 
 func newBodies(memory int64) *bodies {
-	return &bodies{memory: memory, bySender: map[string]*list.List{}, unverified: list.New(),
-		verified: lru.New[time.Time](maxSenders)}
+	return &bodies{
+		memory: memory, bySender: map[string]*list.List{}, unverified: list.New(),
+		verified: lru.New[time.Time](maxSenders),
+	}
 }
 
 // body is a body that is being read. It holds memory until free.

@@ -118,8 +118,10 @@ type gitlabPayload struct {
 // and its successor, which GitLab maintains.
 func gitlabPayloads(t *testing.T) []gitlabPayload {
 	t.Helper()
-	events := map[string]string{"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook",
-		"tag_push": "Tag Push Hook", "pipeline": "Pipeline Hook", "user_add_to_group": "Member Hook"}
+	events := map[string]string{
+		"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook",
+		"tag_push": "Tag Push Hook", "pipeline": "Pipeline Hook", "user_add_to_group": "Member Hook",
+	}
 	var out []gitlabPayload
 	for module, dir := range map[string]string{
 		"go-gitlab": goModule(t, "github.com/xanzy/go-gitlab@v0.115.0",
@@ -147,8 +149,10 @@ func gitlabPayloads(t *testing.T) []gitlabPayload {
 			if filepath.Base(filepath.Dir(file)) == "systemhooks" {
 				event = "System Hook"
 			}
-			out = append(out, gitlabPayload{module, filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file),
-				event, body})
+			out = append(out, gitlabPayload{
+				module, filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file),
+				event, body,
+			})
 		}
 	}
 	return out

@@ -127,8 +127,10 @@ func githubComment(p *githubCommentEvent) ([]hint.Hint, error) {
 		return nil, errors.New("it has no issue.number or no comment.id")
 	}
 	c := p.Comment
-	return []hint.Hint{{Kind: hint.Comment, Number: p.Issue.Number, Comment: c.ID,
-		Text: createdText(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body)}}, nil
+	return []hint.Hint{{
+		Kind: hint.Comment, Number: p.Issue.Number, Comment: c.ID,
+		Text: createdText(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body),
+	}}, nil
 }
 
 type githubMergeGroupEvent struct {

@@ -102,8 +102,10 @@ type gitlabSource struct {
 func (s *gitlabSource) repository() string { return s.Project.Path }
 
 func (gitlab) decode(event string, body []byte) ([]hint.Hint, error) {
-	kind := map[string]string{"Push Hook": "push", "Tag Push Hook": "tag_push", "Merge Request Hook": "merge_request",
-		"Note Hook": "note", "Pipeline Hook": "pipeline", "Member Hook": "member"}[event]
+	kind := map[string]string{
+		"Push Hook": "push", "Tag Push Hook": "tag_push", "Merge Request Hook": "merge_request",
+		"Note Hook": "note", "Pipeline Hook": "pipeline", "Member Hook": "member",
+	}[event]
 	if event == "System Hook" {
 		var err error
 		if kind, err = systemKind(body); err != nil {
@@ -194,8 +196,10 @@ func gitlabNote(p *gitlabNoteEvent) ([]hint.Hint, error) {
 	if p.MergeRequest.IID <= 0 || a.ID <= 0 {
 		return nil, errors.New("it has no merge_request.iid or no object_attributes.id")
 	}
-	return []hint.Hint{{Kind: hint.Comment, Number: p.MergeRequest.IID, Comment: a.ID,
-		Text: createdText(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note)}}, nil
+	return []hint.Hint{{
+		Kind: hint.Comment, Number: p.MergeRequest.IID, Comment: a.ID,
+		Text: createdText(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note),
+	}}, nil
 }
 
 type gitlabPipelineEvent struct {

@@ -92,30 +92,42 @@ func TestSlowBodies(t *testing.T) {
 	}{
 		"one address":         {func(int) string { return "203.0.113.7" }, 10, false},
 		"the forge's address": {func(int) string { return forge }, 10, false},
-		"many addresses": {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 10,
-			false},
-		"many networks of IPv6": {func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 1000,
-			false},
+		"many addresses": {
+			func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 10,
+			false,
+		},
+		"many networks of IPv6": {
+			func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 1000,
+			false,
+		},
 		"one network of IPv6": {func(i int) string { return fmt.Sprintf("2001:db8::%x", i) }, 1000, false},
-		"more than a kilobyte each": {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 2000,
-			false},
-		"all the memory of unknown ones": {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) },
-			60 << 10, true},
+		"more than a kilobyte each": {
+			func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 2000,
+			false,
+		},
+		"all the memory of unknown ones": {
+			func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) },
+			60 << 10, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &sink{}
 				h, err := webhook.New(webhook.Config{
-					Endpoints: []webhook.Endpoint{{Forge: "hub", Kind: "github", Path: "/hooks/hub",
-						Secrets: []string{secret}}},
+					Endpoints: []webhook.Endpoint{{
+						Forge: "hub", Kind: "github", Path: "/hooks/hub",
+						Secrets: []string{secret},
+					}},
 					Sink: s, Clock: time.Now, Log: slog.New(slog.DiscardHandler),
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				listener := &pipes{make(chan net.Conn), make(chan struct{})}
-				server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second,
-					ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+				server := &http.Server{
+					Handler: h, ReadHeaderTimeout: 10 * time.Second,
+					ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
+				}
 				var group sync.WaitGroup
 				group.Go(func() { _ = server.Serve(listener) })
 				delivery := 0
@@ -174,8 +186,10 @@ func TestSteadyBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{}
 		h, err := webhook.New(webhook.Config{
-			Endpoints: []webhook.Endpoint{{Forge: "hub", Kind: "github", Path: "/hooks/hub",
-				Secrets: []string{secret}}},
+			Endpoints: []webhook.Endpoint{{
+				Forge: "hub", Kind: "github", Path: "/hooks/hub",
+				Secrets: []string{secret},
+			}},
 			Sink: s, Clock: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

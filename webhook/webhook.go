@@ -30,10 +30,14 @@ import (
 // events of installations to every App, subscribed or not.
 func Events(kind string) []string {
 	return map[string][]string{
-		"github": {"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "member",
-			"membership", "organization", "team", "installation", "installation_repositories"},
-		"gitlab": {"Push Hook", "Tag Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "Member Hook",
-			"System Hook"},
+		"github": {
+			"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "member",
+			"membership", "organization", "team", "installation", "installation_repositories",
+		},
+		"gitlab": {
+			"Push Hook", "Tag Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "Member Hook",
+			"System Hook",
+		},
 	}[kind]
 }
 
@@ -109,7 +113,8 @@ func New(c Config) (http.Handler, error) {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context,
-		_ any) {
+		_ any,
+	) {
 		g.AbortWithStatus(http.StatusInternalServerError)
 	}))
 	seen := map[string]bool{}

@@ -161,24 +161,38 @@ func TestHints(t *testing.T) {
 		code              int
 		want              string
 	}{
-		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
-			"hub trunk acme/fleet #0 c0 main false"},
+		{
+			"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
+			"hub trunk acme/fleet #0 c0 main false",
+		},
 		{"hub", "push", `{"ref":"refs/heads/gone","after":"0000000000000000000000000000000000000000","repository":{"full_name":"acme/fleet"}}`, 200, ""},
-		{"hub", "push", `{"ref":"refs/tags/v1","after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
-			"hub tag acme/fleet #0 c0  false"},
-		{"lab", "Tag Push Hook",
-			`{"object_kind":"tag_push","ref":"refs/tags/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab tag acme/fleet #0 c0  false"},
+		{
+			"hub", "push", `{"ref":"refs/tags/v1","after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
+			"hub tag acme/fleet #0 c0  false",
+		},
+		{
+			"lab", "Tag Push Hook",
+			`{"object_kind":"tag_push","ref":"refs/tags/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab tag acme/fleet #0 c0  false",
+		},
 		{"lab", "System Hook", `{"object_kind":"tag_push","event_name":"tag_push","ref":"refs/tags/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab tag acme/fleet #0 c0  false"},
-		{"lab", "Tag Push Hook",
-			`{"object_kind":"tag_push","ref":"refs/notes/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
+		{
+			"lab", "Tag Push Hook",
+			`{"object_kind":"tag_push","ref":"refs/notes/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 200, "",
+		},
 		{"hub", "pull_request", `{"action":"opened","pull_request":{"number":7},"repository":{"full_name":"acme/fleet"}}`, 202, "hub review acme/fleet #7 c0  false"},
-		{"hub", "issue_comment",
-			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
-		{"hub", "issue_comment",
-			`{"action":"edited","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
-		{"hub", "issue_comment",
+		{
+			"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false",
+		},
+		{
+			"hub", "issue_comment",
+			`{"action":"edited","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, "",
+		},
+		{
+			"hub", "issue_comment",
 			`{"action":"created","issue":{"number":7},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200,
-			""},
+			"",
+		},
 		{"hub", "check_run", `{"action":"rerequested","check_run":{"pull_requests":[{"number":3}]},"repository":{"full_name":"acme/fleet"}}`, 202, "hub review acme/fleet #3 c0  true"},
 		{"hub", "check_suite", `{"action":"rerequested","check_suite":{"pull_requests":[]},"repository":{"full_name":"acme/fleet"}}`, 202, "hub sweep acme/fleet #0 c0  true"},
 		{"hub", "installation", `{"action":"created"}`, 202, "hub sweep  #0 c0  false"},
@@ -186,42 +200,64 @@ func TestHints(t *testing.T) {
 		{"hub", "membership", `{"action":"removed"}`, 202, "hub members  #0 c0  false"},
 		{"hub", "organization", `{"action":"member_removed"}`, 202, "hub members  #0 c0  false"},
 		{"lab", "Member Hook", `{"event_name":"user_remove_from_group"}`, 202, "lab members  #0 c0  false"},
-		{"hub", "issue_comment",
-			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"looks good\n/sluice help"},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
-		{"hub", "issue_comment",
-			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"<!-- sluice-review v1 -->\nsee /sluice help"},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{
+			"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"looks good\n/sluice help"},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false",
+		},
+		{
+			"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"<!-- sluice-review v1 -->\nsee /sluice help"},"repository":{"full_name":"acme/fleet"}}`, 200, "",
+		},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","note":"<!-- sluice-review v1 -->\nLGTM"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
-		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/.github"}}`, 202,
-			"hub trunk acme/.github #0 c0 main false"},
-		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"../../etc"}}`, 202,
-			"hub sweep  #0 c0  false"},
-		{"hub", "push", `{"ref":["refs/heads/main"],"after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
-			"hub sweep acme/fleet #0 c0  false"},
+		{
+			"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/.github"}}`, 202,
+			"hub trunk acme/.github #0 c0 main false",
+		},
+		{
+			"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"../../etc"}}`, 202,
+			"hub sweep  #0 c0  false",
+		},
+		{
+			"hub", "push", `{"ref":["refs/heads/main"],"after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
+			"hub sweep acme/fleet #0 c0  false",
+		},
 		{"hub", "push", `not json`, 202, "hub sweep  #0 c0  false"},
 		{"hub", "pull_request", `{"action":"opened","number":"x","pull_request":{"number":7,"base":"","head":4,"user":[]},"sender":1,"repository":{"full_name":"acme/fleet","owner":7}}`, 202, "hub review acme/fleet #7 c0  false"},
 		{"hub", "pull_request", `{"action":"opened","pull_request":{"number":"7"},"repository":{"full_name":"acme/fleet"}}`, 202, "hub sweep acme/fleet #0 c0  false"},
-		{"hub", "issue_comment",
-			`{"action":"created","issue":{"number":7,"pull_request":null},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{
+			"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":null},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, "",
+		},
 		{"lab", "Push Hook", `{"object_kind":"push","ref":"refs/heads/main","after":"a","project":{"path_with_namespace":"acme/sub/fleet"}}`, 202, "lab trunk acme/sub/fleet #0 c0 main false"},
 		{"lab", "System Hook", `{"event_name":"push","ref":"refs/heads/main","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab trunk acme/fleet #0 c0 main false"},
 		{"lab", "System Hook", `{"event_name":"user_create"}`, 200, ""},
-		{"lab", "Merge Request Hook",
-			`{"object_kind":"merge_request","object_attributes":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab review acme/fleet #4 c0  false"},
-		{"lab", "Merge Request Hook",
-			`{"object_kind":7,"object_attributes":{"iid":4,"source":{"name":"x"},"target":[],"action":{}},"user":"x","changes":7,"project":{"path_with_namespace":"acme/fleet","id":"x"}}`, 202, "lab review acme/fleet #4 c0  false"},
-		{"lab", "Merge Request Hook",
-			`{"object_kind":"merge_request","object_attributes":{"id":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab sweep acme/fleet #0 c0  false"},
-		{"lab", "Merge Request Hook",
+		{
+			"lab", "Merge Request Hook",
+			`{"object_kind":"merge_request","object_attributes":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab review acme/fleet #4 c0  false",
+		},
+		{
+			"lab", "Merge Request Hook",
+			`{"object_kind":7,"object_attributes":{"iid":4,"source":{"name":"x"},"target":[],"action":{}},"user":"x","changes":7,"project":{"path_with_namespace":"acme/fleet","id":"x"}}`, 202, "lab review acme/fleet #4 c0  false",
+		},
+		{
+			"lab", "Merge Request Hook",
+			`{"object_kind":"merge_request","object_attributes":{"id":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab sweep acme/fleet #0 c0  false",
+		},
+		{
+			"lab", "Merge Request Hook",
 			`{"object_kind":"merge_request","object_attributes":"x","project":{"path_with_namespace":"acme/fleet"}}`,
-			202, "lab sweep acme/fleet #0 c0  false"},
+			202, "lab sweep acme/fleet #0 c0  false",
+		},
 		{"lab", "Note Hook", `{}`, 202, "lab sweep  #0 c0  false"},
 		{"lab", "System Hook", `[]`, 202, "lab sweep  #0 c0  false"},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","action":"create"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab comment acme/fleet #4 c9  false"},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","action":"update"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","system":true},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"Issue"},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
-		{"lab", "Pipeline Hook",
-			`{"object_kind":"pipeline","object_attributes":{"id":1},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab trunk acme/fleet #0 c0  false"},
+		{
+			"lab", "Pipeline Hook",
+			`{"object_kind":"pipeline","object_attributes":{"id":1},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab trunk acme/fleet #0 c0  false",
+		},
 		{"lab", "Emoji Hook", `{"object_kind":"emoji"}`, 200, ""},
 	} {
 		s := &sink{}
@@ -325,8 +361,10 @@ func TestEndpointsNeedSecrets(t *testing.T) {
 		"other kind": {Forge: "x", Kind: "gitea", Path: "/h", Secrets: []string{secret}},
 		"no path":    {Forge: "x", Kind: "github", Path: "h", Secrets: []string{secret}},
 	} {
-		if _, err := webhook.New(webhook.Config{Endpoints: []webhook.Endpoint{e}, Sink: &sink{}, Clock: now,
-			Log: slog.New(slog.DiscardHandler)}); err == nil {
+		if _, err := webhook.New(webhook.Config{
+			Endpoints: []webhook.Endpoint{e}, Sink: &sink{}, Clock: now,
+			Log: slog.New(slog.DiscardHandler),
+		}); err == nil {
 			t.Errorf("%s: New returns no error", name)
 		}
 	}
@@ -457,8 +495,10 @@ func TestTextOfComments(t *testing.T) {
 	for second, want := range map[string]string{"00": forge.TextDigest("/sluice help"), "01": ""} {
 		s := &sink{}
 		h := handler(t, s, io.Discard)
-		for _, r := range []*http.Request{hub("issue_comment", fmt.Appendf(nil, onHub, second)),
-			lab("Note Hook", fmt.Appendf(nil, onLab, second))} {
+		for _, r := range []*http.Request{
+			hub("issue_comment", fmt.Appendf(nil, onHub, second)),
+			lab("Note Hook", fmt.Appendf(nil, onLab, second)),
+		} {
 			if code := send(h, r); code != http.StatusAccepted {
 				t.Fatal(code)
 			}
@@ -474,10 +514,14 @@ func TestTextOfComments(t *testing.T) {
 func TestGroupsAndUrgentCommands(t *testing.T) {
 	const payload = `{"action":%q,"merge_group":{"head_ref":%q},"repository":{"full_name":"acme/fleet"}}`
 	for _, c := range []struct{ action, ref, want string }{
-		{"checks_requested", "refs/heads/gh-readonly-queue/main/pr-104-79fe1d03",
-			"hub group acme/fleet #104 c0 gh-readonly-queue/main/pr-104-79fe1d03 false"},
-		{"checks_requested", "refs/heads/gh-readonly-queue/release/1.2/pr-7-79fe1d03",
-			"hub group acme/fleet #7 c0 gh-readonly-queue/release/1.2/pr-7-79fe1d03 false"},
+		{
+			"checks_requested", "refs/heads/gh-readonly-queue/main/pr-104-79fe1d03",
+			"hub group acme/fleet #104 c0 gh-readonly-queue/main/pr-104-79fe1d03 false",
+		},
+		{
+			"checks_requested", "refs/heads/gh-readonly-queue/release/1.2/pr-7-79fe1d03",
+			"hub group acme/fleet #7 c0 gh-readonly-queue/release/1.2/pr-7-79fe1d03 false",
+		},
 		{"destroyed", "refs/heads/gh-readonly-queue/main/pr-104-79fe1d03", ""},
 		{"checks_requested", "refs/heads/main", "hub sweep acme/fleet #0 c0  false"},
 		{"checks_requested", "refs/heads/gh-readonly-queue/main/pr-x-79fe1d03", "hub sweep acme/fleet #0 c0  false"},

@@ -47,8 +47,10 @@ func TestDependsOn(t *testing.T) {
 // BenchmarkHostileDescription is a description of GitLab's largest size in which each line has to be compared with each HTML comment,
 // formula or block. Its time must grow with the size, not with the square of it.
 func BenchmarkHostileDescription(b *testing.B) {
-	for name, piece := range map[string]string{"comments": "a<!---->\ndepends-on: a\n",
-		"formulas": "$$ x $$\ndepends-on: a\n", "blocks": "<pre>\n</pre>\n\ndepends-on: a\n\n"} {
+	for name, piece := range map[string]string{
+		"comments": "a<!---->\ndepends-on: a\n",
+		"formulas": "$$ x $$\ndepends-on: a\n", "blocks": "<pre>\n</pre>\n\ndepends-on: a\n\n",
+	} {
 		b.Run(name, func(b *testing.B) {
 			description := strings.Repeat(piece, 1<<20/len(piece))
 			for b.Loop() {

@@ -52,8 +52,10 @@ func Parse(body string) ([]Command, []Problem) {
 		switch {
 		case problem != nil:
 		case len(commands) == maxCommands:
-			problem = &Problem{Message: fmt.Sprintf("a comment can have at most %d commands", maxCommands),
-				Hint: "write the rest in another comment"}
+			problem = &Problem{
+				Message: fmt.Sprintf("a comment can have at most %d commands", maxCommands),
+				Hint:    "write the rest in another comment",
+			}
 		default:
 			c, problem = parseLine(l.text)
 		}
@@ -106,8 +108,10 @@ func parseLine(line string) (Command, *Problem) {
 // readable refuses lines that look different from what they contain.
 func readable(line string) *Problem {
 	if len(line) > maxLine {
-		return &Problem{Message: fmt.Sprintf("the line has %d bytes, and at most %d are read", len(line), maxLine),
-			Hint: "shorten it"}
+		return &Problem{
+			Message: fmt.Sprintf("the line has %d bytes, and at most %d are read", len(line), maxLine),
+			Hint:    "shorten it",
+		}
 	}
 	if !utf8.ValidString(line) {
 		return &Problem{Message: "the line is not UTF-8", Hint: "type it again"}
@@ -115,8 +119,10 @@ func readable(line string) *Problem {
 	for _, r := range line {
 		if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' ||
 			r == '\u2029') {
-			return &Problem{Message: fmt.Sprintf("the line has the invisible character %U", r),
-				Hint: "type it instead of copying it"}
+			return &Problem{
+				Message: fmt.Sprintf("the line has the invisible character %U", r),
+				Hint:    "type it instead of copying it",
+			}
 		}
 	}
 	return nil

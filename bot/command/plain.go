@@ -40,8 +40,10 @@ func plainLines(body string) []line {
 			continue
 		}
 		if parsed++; parsed > maxParagraphs {
-			return append(out, d.line(starts[0], &Problem{Message: "the comment has too many paragraphs with commands",
-				Hint: hintAlone}))
+			return append(out, d.line(starts[0], &Problem{
+				Message: "the comment has too many paragraphs with commands",
+				Hint:    hintAlone,
+			}))
 		}
 		var verdict func(at int) (bool, *Problem)
 		if p.to-p.from > maxParagraph {
@@ -93,8 +95,10 @@ const (
 // line returns the line that begins at an offset.
 func (d *document) line(at int, problem *Problem) line {
 	whole, _, _ := bytes.Cut(d.source[at:], []byte("\n"))
-	return line{number: 1 + bytes.Count(d.source[:at], []byte("\n")), text: strings.TrimRight(string(whole), " \t"),
-		problem: problem}
+	return line{
+		number: 1 + bytes.Count(d.source[:at], []byte("\n")), text: strings.TrimRight(string(whole), " \t"),
+		problem: problem,
+	}
 }
 
 // candidates returns the offsets of the paragraph's lines that begin like a command.
@@ -130,8 +134,10 @@ func (d *document) outside(at int) (bool, *Problem) {
 		if d.closed[h.inside] {
 			return false, nil
 		}
-		return false, &Problem{Message: "the line is inside the HTML element <" + h.inside + ">, which is not closed",
-			Hint: hintAlone}
+		return false, &Problem{
+			Message: "the line is inside the HTML element <" + h.inside + ">, which is not closed",
+			Hint:    hintAlone,
+		}
 	}
 	return true, nil
 }
@@ -167,8 +173,10 @@ func paragraphVerdict(source []byte, offset int) func(at int) (bool, *Problem) {
 			return false, nil
 		}
 		if p.heading {
-			return true, &Problem{Message: "the line is a heading, because a line of - or = follows it",
-				Hint: "leave an empty line between them"}
+			return true, &Problem{
+				Message: "the line is a heading, because a line of - or = follows it",
+				Hint:    "leave an empty line between them",
+			}
 		}
 		if inlineFormula(source, at) {
 			return true, &Problem{Message: "the line is part of a formula between two $", Hint: hintBlankLine}

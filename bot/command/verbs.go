@@ -83,18 +83,24 @@ func flagApp() Flag {
 }
 
 func flagWorkspace() Flag {
-	return Flag{Name: "workspace", Value: "WS", Usage: "only the apps of these `workspaces`", Repeated: true,
-		kind: kindName, list: spacesOf}
+	return Flag{
+		Name: "workspace", Value: "WS", Usage: "only the apps of these `workspaces`", Repeated: true,
+		kind: kindName, list: spacesOf,
+	}
 }
 
 func flagCluster() Flag {
-	return Flag{Name: "cluster", Value: "C", Usage: "only these `clusters`", Repeated: true, kind: kindName,
-		list: clustersOf}
+	return Flag{
+		Name: "cluster", Value: "C", Usage: "only these `clusters`", Repeated: true, kind: kindName,
+		list: clustersOf,
+	}
 }
 
 func flagReason(needed bool) Flag {
-	return Flag{Name: "reason", Value: "TEXT", Usage: "`text` that is recorded with the change", Needed: needed,
-		kind: kindText, field: reasonOf}
+	return Flag{
+		Name: "reason", Value: "TEXT", Usage: "`text` that is recorded with the change", Needed: needed,
+		kind: kindText, field: reasonOf,
+	}
 }
 
 // reviewVerbs are those for a merge request.
@@ -104,8 +110,10 @@ func reviewVerbs() []Spec {
 		{Verb: VerbStatus, Right: RightRead, Does: "Shows what each environment runs, and what promotions wait for."},
 		{
 			Verb: VerbDiff, Right: RightRead, Does: "Shows what changes, narrowed to an environment, apps or clusters.",
-			Flags: []Flag{{Name: "env", Value: "ENV", Usage: "only this `environment`", kind: kindName, field: envOf},
-				flagApp(), flagCluster()},
+			Flags: []Flag{
+				{Name: "env", Value: "ENV", Usage: "only this `environment`", kind: kindName, field: envOf},
+				flagApp(), flagCluster(),
+			},
 		},
 		{
 			Verb: VerbExplain, Right: RightRead, Does: "Shows which layer a value comes from.",
@@ -115,8 +123,10 @@ func reviewVerbs() []Spec {
 				{Name: "PATH", kind: kindPath, field: pathOf},
 			},
 		},
-		{Verb: VerbDepends, Right: RightRead,
-			Does: "Shows the merge requests that this one depends on, and their state."},
+		{
+			Verb: VerbDepends, Right: RightRead,
+			Does: "Shows the merge requests that this one depends on, and their state.",
+		},
 		{Verb: VerbRetry, Right: RightWrite, Does: "Repeats what failed."},
 		{Verb: VerbCancel, Right: RightWrite, Does: "Stops the running review of this merge request."},
 		{Verb: VerbTrust, Right: RightWrite, Does: "Lets Sluice render this commit of an author without write access."},
@@ -139,8 +149,10 @@ func environmentVerbs() []Spec {
 			Arguments: []Argument{env},
 			Flags: []Flag{
 				flagApp(), flagWorkspace(),
-				{Name: "commit", Value: "REV", Usage: "source `commit` of the trunk", kind: kindRevision,
-					field: commitOf},
+				{
+					Name: "commit", Value: "REV", Usage: "source `commit` of the trunk", kind: kindRevision,
+					field: commitOf,
+				},
 				{Name: "now", Usage: "skip bake times, windows and the promotion under way; needs --reason"},
 				flagReason(false),
 			},
@@ -150,8 +162,10 @@ func environmentVerbs() []Spec {
 			Does:      "Restores an earlier state of an environment, of a wave, of clusters, of apps or of workspaces.",
 			Arguments: []Argument{env},
 			Flags: []Flag{
-				{Name: "to", Value: "REV",
-					Usage: "source `commit`, or commit of the environment branch, to restore (default: the state before)", kind: kindRevision, field: toOf},
+				{
+					Name: "to", Value: "REV",
+					Usage: "source `commit`, or commit of the environment branch, to restore (default: the state before)", kind: kindRevision, field: toOf,
+				},
 				{Name: "wave", Value: "W", Usage: "only the clusters of this `wave`", kind: kindName, field: waveOf},
 				flagCluster(), flagApp(), flagWorkspace(), flagReason(false),
 			},
@@ -160,22 +174,30 @@ func environmentVerbs() []Spec {
 			Verb: VerbFreeze, Right: RightEnvironment, Does: "Keeps an environment or a cluster as it is.",
 			Arguments: []Argument{target},
 			Flags: []Flag{
-				{Name: "until", Value: "T",
+				{
+					Name: "until", Value: "T",
 					Usage: "`time`: 2026-12-27T08:00:00Z, 2026-12-27 or 4h (default: until it is unfrozen)",
-					kind:  kindTime, field: untilOf},
+					kind:  kindTime, field: untilOf,
+				},
 				flagReason(true),
 			},
 		},
-		{Verb: VerbUnfreeze, Right: RightEnvironment, Does: "Ends a freeze; promotions continue.",
-			Arguments: []Argument{target}},
-		{Verb: VerbHalt, Right: RightEnvironment, Does: "Stops the running promotion of an environment.",
-			Arguments: []Argument{env}, Flags: []Flag{flagReason(false)}},
+		{
+			Verb: VerbUnfreeze, Right: RightEnvironment, Does: "Ends a freeze; promotions continue.",
+			Arguments: []Argument{target},
+		},
+		{
+			Verb: VerbHalt, Right: RightEnvironment, Does: "Stops the running promotion of an environment.",
+			Arguments: []Argument{env}, Flags: []Flag{flagReason(false)},
+		},
 		{
 			Verb: VerbResume, Right: RightEnvironment,
 			Does:      "Continues a halted promotion, or ends what is held back after a rollback.",
 			Arguments: []Argument{env},
-			Flags: []Flag{{Name: "wave", Value: "W", Usage: "only what is held back on this `wave`", kind: kindName,
-				field: waveOf}, flagCluster(), flagApp(), flagWorkspace(), flagReason(false)},
+			Flags: []Flag{{
+				Name: "wave", Value: "W", Usage: "only what is held back on this `wave`", kind: kindName,
+				field: waveOf,
+			}, flagCluster(), flagApp(), flagWorkspace(), flagReason(false)},
 		},
 	}
 }

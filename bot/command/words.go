@@ -82,13 +82,17 @@ func split(line string) ([]word, *Problem) {
 			b.WriteRune(r)
 		}
 		if len(words) > maxWords {
-			return nil, &Problem{Message: fmt.Sprintf("the line has more than %d words", maxWords),
-				Hint: "quote a text of several words"}
+			return nil, &Problem{
+				Message: fmt.Sprintf("the line has more than %d words", maxWords),
+				Hint:    "quote a text of several words",
+			}
 		}
 	}
 	if end != "" {
-		return nil, &Problem{Message: fmt.Sprintf("the quotation mark %c is not closed", opened),
-			Hint: "close it on the same line"}
+		return nil, &Problem{
+			Message: fmt.Sprintf("the quotation mark %c is not closed", opened),
+			Hint:    "close it on the same line",
+		}
 	}
 	flush()
 	return words, nil

@@ -56,8 +56,10 @@ func TestAddressesOfPages(t *testing.T) {
 			}
 		})
 	}
-	r := &resolver{Request: Request{Place: "hub:acme/fleet", MR: &forge.MergeRequest{}, Repositories: noClones{}},
-		out: &Dependencies{}}
+	r := &resolver{
+		Request: Request{Place: "hub:acme/fleet", MR: &forge.MergeRequest{}, Repositories: noClones{}},
+		out:     &Dependencies{},
+	}
 	if _, ok := r.reference("https://pages.example.com/acme/one/pull/3"); ok {
 		t.Error("an address without a known host names a repository")
 	}
@@ -68,18 +70,26 @@ func TestAddressesOfPages(t *testing.T) {
 func TestRepositoryWithSeveralNames(t *testing.T) {
 	t.Parallel()
 	at := func(name, wanted string) *fleet.Repository { return &fleet.Repository{Name: name, Wanted: wanted} }
-	list := []*fleet.Repository{at("main-1", "refs/heads/main"), at("main-2", "refs/heads/main"),
-		at("old", "refs/heads/v1"), at("released", "refs/tags/v*")}
+	list := []*fleet.Repository{
+		at("main-1", "refs/heads/main"), at("main-2", "refs/heads/main"),
+		at("old", "refs/heads/v1"), at("released", "refs/tags/v*"),
+	}
 	declared := map[hint.Place][]Declaration{"hub:acme/fleet": {{Place: "hub:acme/fleet"}}}
 	for _, r := range list {
 		declared["hub:acme/one"] = append(declared["hub:acme/one"], DeclarationOf("hub:acme/one", r))
 	}
-	for branch, want := range map[string][]string{"main": {"main-1", "main-2", "released"}, "v1": {"old", "released"},
-		"other": {"released"}} {
-		one := &Dependency{Reference: Reference{"hub:acme/one", 3, "#"},
-			MR: &forge.MergeRequest{State: forge.Open, TargetBranch: branch}, Own: true, Change: &Change{}}
-		d := &Dependencies{Place: "hub:acme/fleet", List: []*Dependency{one},
-			declared: map[hint.Place]map[hint.Place][]Declaration{"hub:acme/fleet": declared}}
+	for branch, want := range map[string][]string{
+		"main": {"main-1", "main-2", "released"}, "v1": {"old", "released"},
+		"other": {"released"},
+	} {
+		one := &Dependency{
+			Reference: Reference{"hub:acme/one", 3, "#"},
+			MR:        &forge.MergeRequest{State: forge.Open, TargetBranch: branch}, Own: true, Change: &Change{},
+		}
+		d := &Dependencies{
+			Place: "hub:acme/fleet", List: []*Dependency{one},
+			declared: map[hint.Place]map[hint.Place][]Declaration{"hub:acme/fleet": declared},
+		}
 		pins, _, _ := d.In("hub:acme/fleet")
 		var got []string
 		for _, pin := range pins {
@@ -89,10 +99,14 @@ func TestRepositoryWithSeveralNames(t *testing.T) {
 			t.Errorf("%s: a companion is rendered as %q, want %q", branch, got, want)
 		}
 	}
-	d := &Dependencies{Place: "hub:acme/fleet",
-		declared: map[hint.Place]map[hint.Place][]Declaration{"hub:acme/fleet": {"hub:acme/one": {DeclarationOf("hub:acme/one", list[2])}}}}
-	if why := d.hidden("hub:acme/fleet", &Dependency{Reference: Reference{"hub:acme/one", 3, "#"},
-		MR: &forge.MergeRequest{TargetBranch: "main"}}); !strings.Contains(why, "takes v1") {
+	d := &Dependencies{
+		Place:    "hub:acme/fleet",
+		declared: map[hint.Place]map[hint.Place][]Declaration{"hub:acme/fleet": {"hub:acme/one": {DeclarationOf("hub:acme/one", list[2])}}},
+	}
+	if why := d.hidden("hub:acme/fleet", &Dependency{
+		Reference: Reference{"hub:acme/one", 3, "#"},
+		MR:        &forge.MergeRequest{TargetBranch: "main"},
+	}); !strings.Contains(why, "takes v1") {
 		t.Errorf("a change of a branch that the fleet does not take is hidden because %q", why)
 	}
 }
@@ -104,11 +118,15 @@ func TestCompanionsOfSeveralFleets(t *testing.T) {
 	d := &Dependencies{
 		Place: "hub:acme/fleet",
 		List:  []*Dependency{{Reference: Reference{"hub:acme/two", 4, "#"}, MR: open}},
-		declared: map[hint.Place]map[hint.Place][]Declaration{"hub:acme/fleet": {"hub:acme/two": {{Name: "two"}}},
-			"hub:acme/other": {}},
+		declared: map[hint.Place]map[hint.Place][]Declaration{
+			"hub:acme/fleet": {"hub:acme/two": {{Name: "two"}}},
+			"hub:acme/other": {},
+		},
 	}
-	for fleet, want := range map[hint.Place]string{"hub:acme/Fleet": "open, rendered here",
-		"hub:acme/other": "does not take content"} {
+	for fleet, want := range map[hint.Place]string{
+		"hub:acme/Fleet": "open, rendered here",
+		"hub:acme/other": "does not take content",
+	} {
 		var r report.Review
 		d.Show(&r, fleet)
 		if len(r.Companions) != 1 || !strings.Contains(r.Companions[0].Part, want) ||
@@ -144,17 +162,25 @@ func TestWhereCompanionsAreShown(t *testing.T) {
 			as := func(name string, shownIn ...string) []Declaration {
 				return []Declaration{{Name: name, Branch: "main", ShownIn: shownIn}}
 			}
-			names := map[hint.Place][]Declaration{"hub:acme/fleet": as(""), "hub:acme/one": as("one"),
-				"hub:acme/two": as("two", c.shownIn...), "hub:acme/three": as("three")}
-			other := map[hint.Place][]Declaration{"hub:acme/other": as(""), "hub:acme/fleet": as("fleet"),
-				"hub:acme/two": as("two")}
-			one := &Dependency{Reference: Reference{c.of, 4, "#"},
-				MR: &forge.MergeRequest{State: forge.Open, Head: "head", TargetBranch: "main"}, Own: true,
-				Change: &Change{}}
+			names := map[hint.Place][]Declaration{
+				"hub:acme/fleet": as(""), "hub:acme/one": as("one"),
+				"hub:acme/two": as("two", c.shownIn...), "hub:acme/three": as("three"),
+			}
+			other := map[hint.Place][]Declaration{
+				"hub:acme/other": as(""), "hub:acme/fleet": as("fleet"),
+				"hub:acme/two": as("two"),
+			}
+			one := &Dependency{
+				Reference: Reference{c.of, 4, "#"},
+				MR:        &forge.MergeRequest{State: forge.Open, Head: "head", TargetBranch: "main"}, Own: true,
+				Change: &Change{},
+			}
 			d := &Dependencies{
 				Place: c.place, List: []*Dependency{one},
-				declared: map[hint.Place]map[hint.Place][]Declaration{"hub:acme/fleet": names, "hub:acme/other": other,
-					"hub:acme/third": {}},
+				declared: map[hint.Place]map[hint.Place][]Declaration{
+					"hub:acme/fleet": names, "hub:acme/other": other,
+					"hub:acme/third": {},
+				},
 			}
 			pins, change, _ := d.In(c.fleet)
 			var r report.Review

@@ -41,8 +41,10 @@ func (m *Memory) Remember(key string, mr *forge.MergeRequest, d *Dependencies, n
 		m.known.Remove(key)
 		return
 	}
-	r := &remembered{at: now, lines: command.DependsOn(mr.Body), identity: d.Identity(), named: d.named,
-		open: map[string]*forge.MergeRequest{}}
+	r := &remembered{
+		at: now, lines: command.DependsOn(mr.Body), identity: d.Identity(), named: d.named,
+		open: map[string]*forge.MergeRequest{},
+	}
 	for _, one := range d.List {
 		if one.MR.State == forge.Open {
 			r.open[one.Key()] = one.MR
@@ -61,7 +63,8 @@ func (m *Memory) SameLines(key string, mr *forge.MergeRequest) bool {
 // review. open lists the open merge requests of a repository; if it fails, the dependencies count as changed, because
 // the review reports the error.
 func (m *Memory) Identity(ctx context.Context, key string, mr *forge.MergeRequest, now time.Time,
-	open func(context.Context, hint.Place) ([]*forge.MergeRequest, error)) (string, bool) {
+	open func(context.Context, hint.Place) ([]*forge.MergeRequest, error),
+) (string, bool) {
 	if len(command.DependsOn(mr.Body)) == 0 {
 		return "", true
 	}

@@ -63,8 +63,10 @@ type resolver struct {
 // followed is a failure of the result. An error means that the forge did not answer.
 func Resolve(ctx context.Context, q Request) (*Dependencies, error) {
 	out := &Dependencies{Place: q.Place, declared: declared(q.Fleets, q.Repositories.PlaceOf)}
-	r := &resolver{Request: q, fleet: out.declared[q.Place.Fold()], out: out, seen: map[string]bool{},
-		readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{}}
+	r := &resolver{
+		Request: q, fleet: out.declared[q.Place.Fold()], out: out, seen: map[string]bool{},
+		readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{},
+	}
 	self := Reference{q.Place, q.MR.Number, "#"}
 	if strings.Contains(q.MR.URL, onGitLab) {
 		self.sign = "!"
@@ -79,7 +81,8 @@ func Resolve(ctx context.Context, q Request) (*Dependencies, error) {
 
 // declared returns the repositories that fleets declare. A fleet is a repository of its own, without a name.
 func declared(fleets map[hint.Place]*fleet.Fleet, placeOf func(string) (hint.Place,
-	bool)) map[hint.Place]map[hint.Place][]Declaration {
+	bool),
+) map[hint.Place]map[hint.Place][]Declaration {
 	out := map[hint.Place]map[hint.Place][]Declaration{}
 	for place, f := range fleets {
 		all := map[hint.Place][]Declaration{place.Fold(): {{Place: place, Branch: f.Spec.Trunk}}}

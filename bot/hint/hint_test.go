@@ -23,8 +23,10 @@ func TestPlace(t *testing.T) {
 // Pins the JSON form, because queues on disk contain it.
 func TestStoredForm(t *testing.T) {
 	t.Parallel()
-	data, err := json.Marshal(hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 7, Comment: 9,
-		Urgent: true, Force: true, ID: "d"})
+	data, err := json.Marshal(hint.Hint{
+		Place: "hub:acme/fleet", Kind: hint.Comment, Number: 7, Comment: 9,
+		Urgent: true, Force: true, ID: "d",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

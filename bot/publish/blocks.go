@@ -63,7 +63,8 @@ func withBlock(body, name, text string) string {
 
 // Rollout updates the block about environments in the comment, and creates the comment if there is none.
 func Rollout(ctx context.Context, f Forge, repo forge.Repository, number int, id string,
-	rows []report.RolloutRow) error {
+	rows []report.RolloutRow,
+) error {
 	return edit(ctx, f, repo, number, id, func(body string) string {
 		return withBlock(body, blockRollout,
 			report.RolloutBlock(rows))
@@ -72,7 +73,8 @@ func Rollout(ctx context.Context, f Forge, repo forge.Repository, number int, id
 
 // Log adds the outcomes of a comment's commands to the log and records the comment as handled.
 func Log(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64,
-	entries ...report.CommandEntry) error {
+	entries ...report.CommandEntry,
+) error {
 	return edit(ctx, f, repo, number, "", func(body string) string {
 		old := block(body, blockLog)
 		if slices.Contains(logged(old), comment) {
@@ -110,7 +112,8 @@ func doneLine(done []int64) string {
 
 // Answer creates a separate comment for an id, once. If the comment exists, it does not call text.
 func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id string,
-	text func() (string, error)) error {
+	text func() (string, error),
+) error {
 	own, err := find(ctx, f, repo, number, id)
 	if err != nil || len(own) > 0 && marked(own[0]) {
 		return err
@@ -151,7 +154,8 @@ func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head
 
 // Waiting returns the head that waits for trust, and since when the merge request has it; "" if none waits.
 func Waiting(ctx context.Context, f Forge, repo forge.Repository, number int) (head string, since time.Time,
-	err error) {
+	err error,
+) {
 	own, err := find(ctx, f, repo, number, "")
 	if err != nil || len(own) == 0 {
 		return "", time.Time{}, err
@@ -212,7 +216,8 @@ func handledIn(mine []forge.Comment) []int64 {
 
 // edit changes the comment, or creates it. It writes only if the text changes.
 func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id string,
-	change func(body string) string) error {
+	change func(body string) string,
+) error {
 	own, err := one(ctx, f, repo, number, id)
 	if err != nil {
 		return err

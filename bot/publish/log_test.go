@@ -12,8 +12,10 @@ import (
 func TestLogIsBounded(t *testing.T) {
 	f := newFake()
 	for id := range int64(300) {
-		if err := publish.Log(t.Context(), f, repo, 7, id+1, report.CommandEntry{Who: "mia",
-			Command: fmt.Sprintf("/sluice halt e%d", id), Outcome: "done"}); err != nil {
+		if err := publish.Log(t.Context(), f, repo, 7, id+1, report.CommandEntry{
+			Who:     "mia",
+			Command: fmt.Sprintf("/sluice halt e%d", id), Outcome: "done",
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

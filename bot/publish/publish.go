@@ -66,7 +66,8 @@ func ContextFor(name, trunk, target string) string {
 
 // Review posts a review: first the comment, then the status, so that every status has a published reason.
 func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review,
-	o Options) (Outcome, error) {
+	o Options,
+) (Outcome, error) {
 	out, err := Comment(ctx, f, repo, mr, r, o)
 	if err != nil || out == Superseded {
 		return out, err
@@ -76,7 +77,8 @@ func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merge
 
 // Comment writes the comment, unless the head of the merge request has changed.
 func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review,
-	o Options) (Outcome, error) {
+	o Options,
+) (Outcome, error) {
 	now, err := f.MergeRequest(ctx, repo, mr.Number)
 	if err != nil {
 		return "", fmt.Errorf("merge request %d: %w", mr.Number, err)
@@ -107,8 +109,10 @@ func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Re
 	if o.Checks {
 		summary, _ = report.Markdown(r, forgeSummary)
 	}
-	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: title, Summary: summary,
-		Annotations: annotations(r)}, o)
+	return set(ctx, f, repo, forge.Check{
+		Commit: r.Head, State: state, Title: title, Summary: summary,
+		Annotations: annotations(r),
+	}, o)
 }
 
 // Say writes a state of a commit other than the verdict of a review. It uses the same form as Status, because a check
@@ -175,8 +179,10 @@ func annotations(r *report.Review) []forge.Annotation {
 	if r.Changes != nil {
 		for _, g := range report.GroupWithheld(r.Changes.Withheld) {
 			if g.File != "" && !g.Before {
-				out = append(out, forge.Annotation{Path: g.File, Line: max(g.Line, 1), Level: forge.Error,
-					Title: g.Label(safetext.Line) + " cannot be rendered", Message: g.Message})
+				out = append(out, forge.Annotation{
+					Path: g.File, Line: max(g.Line, 1), Level: forge.Error,
+					Title: g.Label(safetext.Line) + " cannot be rendered", Message: g.Message,
+				})
 			}
 		}
 	}
@@ -192,15 +198,18 @@ func annotations(r *report.Review) []forge.Annotation {
 		case report.SeverityWarning:
 			level = forge.Warning
 		}
-		out = append(out, forge.Annotation{Path: f.File, Line: max(f.Line, 1), Level: level, Title: f.Rule,
-			Message: f.Message})
+		out = append(out, forge.Annotation{
+			Path: f.File, Line: max(f.Line, 1), Level: level, Title: f.Rule,
+			Message: f.Message,
+		})
 	}
 	return out
 }
 
 // comment creates or updates the comment.
 func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r *report.Review, o Options) (Outcome,
-	error) {
+	error,
+) {
 	own, err := one(ctx, f, repo, number, o.ID)
 	if err == nil && own == nil && o.Earlier != "" {
 		own, err = one(ctx, f, repo, number, o.Earlier)

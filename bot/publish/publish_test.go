@@ -38,8 +38,10 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{head: head, self: forge.User{Login: "sluice[bot]", Bot: true}, statuses: map[string]forge.Status{},
-		checkErr: forge.ErrUnsupported, fail: map[string]error{}}
+	return &fake{
+		head: head, self: forge.User{Login: "sluice[bot]", Bot: true}, statuses: map[string]forge.Status{},
+		checkErr: forge.ErrUnsupported, fail: map[string]error{},
+	}
 }
 
 func (f *fake) next(method string) error {
@@ -186,27 +188,37 @@ func TestVerdicts(t *testing.T) {
 
 // A check run marks the line of each cause once, and the lines of findings.
 func TestAnnotations(t *testing.T) {
-	one := diff.Withheld{App: "web", Cluster: "a", Environment: "dev", File: "apps/web/app.yaml", Line: 9,
-		Message: "apps/web/app.yaml:9:1: no chart"}
+	one := diff.Withheld{
+		App: "web", Cluster: "a", Environment: "dev", File: "apps/web/app.yaml", Line: 9,
+		Message: "apps/web/app.yaml:9:1: no chart",
+	}
 	two := one
 	two.Cluster = "b"
 	nowhere := diff.Withheld{App: "db", Cluster: "a", Environment: "dev", Message: "too slow"}
-	base := diff.Withheld{App: "old", Cluster: "a", Environment: "dev", File: "apps/old/app.yaml", Line: 1,
-		Message: "gone", Before: true}
+	base := diff.Withheld{
+		App: "old", Cluster: "a", Environment: "dev", File: "apps/old/app.yaml", Line: 1,
+		Message: "gone", Before: true,
+	}
 	f, o := newFake(), options
 	f.checkErr, o.Checks = nil, true
 	r := &report.Review{
-		Head: head, Verdict: report.VerdictError, Changes: &diff.ChangeSet{Withheld: []diff.Withheld{one, two, nowhere,
-			base}},
-		Findings: report.Findings{Introduced: []report.Finding{{Rule: "image-tag", Severity: report.SeverityWarning,
-			File: "apps/web/values.yaml", Line: 3, Message: "latest"}}},
+		Head: head, Verdict: report.VerdictError, Changes: &diff.ChangeSet{Withheld: []diff.Withheld{
+			one, two, nowhere,
+			base,
+		}},
+		Findings: report.Findings{Introduced: []report.Finding{{
+			Rule: "image-tag", Severity: report.SeverityWarning,
+			File: "apps/web/values.yaml", Line: 3, Message: "latest",
+		}}},
 	}
 	if err := publish.Status(t.Context(), f, repo, r, o); err != nil || len(f.checks) != 1 {
 		t.Fatalf("the checks are %+v, the error is %v", f.checks, err)
 	}
 	want := []forge.Annotation{
-		{Path: "apps/web/app.yaml", Line: 9, Level: forge.Error, Title: "web on dev (2) cannot be rendered",
-			Message: one.Message},
+		{
+			Path: "apps/web/app.yaml", Line: 9, Level: forge.Error, Title: "web on dev (2) cannot be rendered",
+			Message: one.Message,
+		},
 		{Path: "apps/web/values.yaml", Line: 3, Level: forge.Warning, Title: "image-tag", Message: "latest"},
 	}
 	if got := f.checks[0].Annotations; !slices.Equal(got, want) {
@@ -314,8 +326,10 @@ func TestWhoseComment(t *testing.T) {
 // A review and a command that two processes publish at the same time have one comment in the end, with the review and
 // the commands of both.
 func TestCommentsOfTwoProcesses(t *testing.T) {
-	for name, order := range map[string][]int{"the review first": {0, 1, 2}, "the review last": {1, 2, 0},
-		"the review between": {2, 0, 1}} {
+	for name, order := range map[string][]int{
+		"the review first": {0, 1, 2}, "the review last": {1, 2, 0},
+		"the review between": {2, 0, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			single := func(write func(f *fake) error) string {
 				f := newFake()
@@ -352,8 +366,10 @@ func TestCommentsOfTwoProcesses(t *testing.T) {
 				t.Fatalf("%d comments", len(f.comments))
 			}
 			body := f.comments[0].Body
-			for _, want := range []string{"**: broken", "/sluice freeze", "/sluice retry", "/sluice diff",
-				"3 commands"} {
+			for _, want := range []string{
+				"**: broken", "/sluice freeze", "/sluice retry", "/sluice diff",
+				"3 commands",
+			} {
 				if strings.Count(body, want) != 1 {
 					t.Errorf("%q is %d times in\n%s", want, strings.Count(body, want), body)
 				}
@@ -371,8 +387,10 @@ func TestCommentsOfTwoProcesses(t *testing.T) {
 func TestLostMarker(t *testing.T) {
 	f := newFake()
 	publishes(t, f, failed("broken"), publish.Created)
-	if err := publish.Log(t.Context(), f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice help",
-		Outcome: "answered"}); err != nil {
+	if err := publish.Log(t.Context(), f, repo, 7, 41, report.CommandEntry{
+		Who: "mia", Command: "/sluice help",
+		Outcome: "answered",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	full := f.comments[0].Body
@@ -415,8 +433,10 @@ func TestLostMarker(t *testing.T) {
 	t.Run("the log first", func(t *testing.T) {
 		f := newFake()
 		f.comments = []forge.Comment{{ID: 1, Author: f.self, Body: review}}
-		if err := publish.Log(t.Context(), f, repo, 7, 42, report.CommandEntry{Who: "mia", Command: "/sluice plan",
-			Outcome: "answered"}); err != nil {
+		if err := publish.Log(t.Context(), f, repo, 7, 42, report.CommandEntry{
+			Who: "mia", Command: "/sluice plan",
+			Outcome: "answered",
+		}); err != nil {
 			t.Fatal(err)
 		}
 		publishes(t, f, failed("broken"), publish.Updated)
@@ -488,8 +508,10 @@ func testBlocks(t *testing.T, f *fake) {
 		t.Errorf("handled after Forget: %v", got)
 	}
 	// A person cannot mark a command as done.
-	forged := append([]forge.Comment{{ID: 99, Author: forge.User{Login: "eve"},
-		Body: strings.ReplaceAll(f.comments[0].Body, "done 42", "done 43")}}, f.comments...)
+	forged := append([]forge.Comment{{
+		ID: 99, Author: forge.User{Login: "eve"},
+		Body: strings.ReplaceAll(f.comments[0].Body, "done 42", "done 43"),
+	}}, f.comments...)
 	if got := publish.Handled(f.self, forged); !slices.Equal(got, []int64{42}) {
 		t.Errorf("handled with a forged comment: %v", got)
 	}
@@ -500,8 +522,10 @@ func TestBlocksOutliveTheReview(t *testing.T) {
 	f, ctx := newFake(), t.Context()
 	publishes(t, f, failed(strings.Repeat("wrong ", 300)), publish.Created)
 	f.limit = len([]rune(f.comments[0].Body)) + 10
-	if err := publish.Log(ctx, f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice help",
-		Outcome: "answered"}); err != nil {
+	if err := publish.Log(ctx, f, repo, 7, 41, report.CommandEntry{
+		Who: "mia", Command: "/sluice help",
+		Outcome: "answered",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if body := f.comments[0].Body; !strings.Contains(body, "/sluice help") || strings.Contains(body, "wrong wrong") {
@@ -542,8 +566,10 @@ func TestSay(t *testing.T) {
 		if c.want == nil || c.want[0] != "status" {
 			continue
 		}
-		f.statuses[head+" sluice/review"] = forge.Status{Context: "sluice/review", State: state.State,
-			Description: state.Description}
+		f.statuses[head+" sluice/review"] = forge.Status{
+			Context: "sluice/review", State: state.State,
+			Description: state.Description,
+		}
 		if err := publish.Say(t.Context(), f, repo, head, state, o); err != nil || len(f.writes) != 1 {
 			t.Errorf("%s: said twice: %v, %v", name, f.writes, err)
 		}
@@ -597,8 +623,11 @@ func TestEarlierIDAndRetirement(t *testing.T) {
 	f := newFake()
 	r := &report.Review{Head: head, Verdict: report.VerdictFail, Errors: []string{"it cannot be compared"}}
 	mr := &forge.MergeRequest{Number: 7}
-	for _, o := range []publish.Options{{ID: "a.b.c"}, {ID: "a.b%2Ec", Earlier: "a.b.c"},
-		{ID: "a.b%2Ec", Earlier: "a.b.c"}} {
+	for _, o := range []publish.Options{
+		{ID: "a.b.c"},
+		{ID: "a.b%2Ec", Earlier: "a.b.c"},
+		{ID: "a.b%2Ec", Earlier: "a.b.c"},
+	} {
 		if _, err := publish.Comment(t.Context(), f, forge.Repository{}, mr, r, o); err != nil {
 			t.Fatal(err)
 		}

@@ -24,8 +24,10 @@ type observed struct {
 
 func newObserved(t *testing.T) *observed {
 	t.Helper()
-	return &observed{t: t, latest: map[string]int{}, commands: map[string]bool{}, busy: map[string]int{},
-		epochs: map[string]uint64{}}
+	return &observed{
+		t: t, latest: map[string]int{}, commands: map[string]bool{}, busy: map[string]int{},
+		epochs: map[string]uint64{},
+	}
 }
 
 // work fails the test if two workers have one lease, or if its epoch goes back.

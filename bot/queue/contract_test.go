@@ -357,8 +357,10 @@ func testDelay(t *testing.T, o opener) {
 		defer mu.Unlock()
 		times = append(times, time.Now())
 		if len(times) < 3 {
-			return fmt.Errorf("wrapped: %w", &Delay{Until: time.Now().Add(150 * time.Millisecond),
-				Err: errors.New("rate limit")})
+			return fmt.Errorf("wrapped: %w", &Delay{
+				Until: time.Now().Add(150 * time.Millisecond),
+				Err:   errors.New("rate limit"),
+			})
 		}
 		return nil
 	})

@@ -40,8 +40,10 @@ func childMain(dir string) {
 		say("fail", err)
 	}()
 	for i := 0; ; i++ {
-		h := Hint{Place: hint.NewPlace("github", "a/"+strconv.Itoa(i%20)), Kind: hint.Comment, Number: 1,
-			ID: os.Getenv("QUEUE_TEST_ROUND") + "-" + strconv.Itoa(i)}
+		h := Hint{
+			Place: hint.NewPlace("github", "a/"+strconv.Itoa(i%20)), Kind: hint.Comment, Number: 1,
+			ID: os.Getenv("QUEUE_TEST_ROUND") + "-" + strconv.Itoa(i),
+		}
 		if err := q.Put(context.Background(), h); err != nil {
 			say("fail", err)
 		}

@@ -110,8 +110,10 @@ func passing(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.Code == 503 || api.ErrorCode == noPeers
 	}
-	for _, final := range []error{ErrFull, ErrInvalid, context.Canceled, nats.ErrConnectionClosed, nats.ErrMaxPayload,
-		nats.ErrAuthorization} {
+	for _, final := range []error{
+		ErrFull, ErrInvalid, context.Canceled, nats.ErrConnectionClosed, nats.ErrMaxPayload,
+		nats.ErrAuthorization,
+	} {
 		if errors.Is(err, final) {
 			return false
 		}

@@ -81,16 +81,20 @@ func TestRefused(t *testing.T) {
 		"no place": {Kind: "push"}, "long place": {Place: hint.Place(strings.Repeat("x", 513)), Kind: "push"},
 		"control character": {Place: "a\nb", Kind: "push"}, "kind with a dot": {Place: "a", Kind: "a.b"},
 		"kind with a wildcard": {Place: "a", Kind: ">"}, "no kind": {Place: "a"},
-		"negative": {Place: "a", Kind: "push", Number: -1}, "long ref": {Place: "a", Kind: "push",
-			Ref: strings.Repeat("x", 1025)},
+		"negative": {Place: "a", Kind: "push", Number: -1}, "long ref": {
+			Place: "a", Kind: "push",
+			Ref: strings.Repeat("x", 1025),
+		},
 	} {
 		if err := h.Check(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	_, err := Open(t.Context(), Config{Replicas: 9, Prefix: "a.b", MaxBytes: 1, Credentials: "/does/not/exist"})
-	for _, want := range []string{"Clock", "neither URL nor Dir", "Replicas is 9", "Prefix", "MaxBytes",
-		"credentials file"} {
+	for _, want := range []string{
+		"Clock", "neither URL nor Dir", "Replicas is 9", "Prefix", "MaxBytes",
+		"credentials file",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the settings' errors do not name %q: %v", want, err)
 		}

@@ -94,8 +94,10 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 	i := slices.IndexFunc(l.items, func(i *item) bool { return i.key == key })
 	if i < 0 {
 		i = len(l.items)
-		l.items = append(l.items, &item{key: key, kind: kind, lease: leaseOf(subject), messages: map[string]uint64{},
-			first: at})
+		l.items = append(l.items, &item{
+			key: key, kind: kind, lease: leaseOf(subject), messages: map[string]uint64{},
+			first: at,
+		})
 	}
 	it := l.items[i]
 	if sequence <= it.messages[subject] {

@@ -57,8 +57,10 @@ func testLeases(t *testing.T, o opener) {
 	q := o.open(t, func(c *Config) { c.Reviews = 3 })
 	replicas := []*Queue{q, o.twin(t, q, "two")}
 	const places, numbers = 4, 8
-	seen := &workers{leases: map[string]int{}, places: map[string]int{}, by: map[string]int{},
-		finished: map[string]int{}}
+	seen := &workers{
+		leases: map[string]int{}, places: map[string]int{}, by: map[string]int{},
+		finished: map[string]int{},
+	}
 	// closed when both replicas have worked, and one of them on several reviews of a place
 	parallel := make(chan struct{})
 	var once sync.Once

@@ -114,8 +114,10 @@ func (t *task) fail(ctx context.Context, cause error) time.Time {
 func (t *task) park(ctx context.Context, cause error) time.Time {
 	q := t.q
 	retry := q.cfg.Clock().Add(jitter(q.cfg.BackoffMax))
-	data, err := json.Marshal(Parked{Hint: t.hint, Err: shorten(cause), Failures: t.record.Failures,
-		Since: q.cfg.Clock().UTC()})
+	data, err := json.Marshal(Parked{
+		Hint: t.hint, Err: shorten(cause), Failures: t.record.Failures,
+		Since: q.cfg.Clock().UTC(),
+	})
 	if err != nil {
 		q.log.Error("queue: cannot park a hint", "err", err)
 		return retry

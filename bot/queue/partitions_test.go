@@ -35,10 +35,14 @@ func testPartitions(t *testing.T, o opener) {
 	for range workers {
 		receive(t, "a review that hangs", hanging)
 	}
-	put(t, q, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{Place: "github:d/d", Kind: hint.Comment, Number: 1,
-		Comment: 1})
-	got := map[hint.Kind]bool{receive(t, "the first task beside the reviews", done): true,
-		receive(t, "the second one", done): true}
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{
+		Place: "github:d/d", Kind: hint.Comment, Number: 1,
+		Comment: 1,
+	})
+	got := map[hint.Kind]bool{
+		receive(t, "the first task beside the reviews", done): true,
+		receive(t, "the second one", done):                    true,
+	}
 	if !got[hint.Trunk] || !got[hint.Comment] {
 		t.Errorf("worked on %v", got)
 	}
@@ -170,8 +174,10 @@ func testPreferred(t *testing.T, o opener) {
 	empty(t, q)
 	mu.Lock()
 	defer mu.Unlock()
-	want := []string{"b/b trunk", "a/a comment1", "a/a comment4", "a/a comment2", "a/a comment3", "a/a trunk",
-		"a/a comment6", "a/a comment5", "a/a trunk"}
+	want := []string{
+		"b/b trunk", "a/a comment1", "a/a comment4", "a/a comment2", "a/a comment3", "a/a trunk",
+		"a/a comment6", "a/a comment5", "a/a trunk",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("worked on %q, want %q", got, want)
 	}

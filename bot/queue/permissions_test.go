@@ -39,8 +39,10 @@ func restricted(t *testing.T, subjects []string) string {
 	srv, err := server.NewServer(&server.Options{
 		ServerName: "alone", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir: t.TempDir(),
-		Users: []*server.User{{Username: "sluice", Password: "secret",
-			Permissions: &server.Permissions{Publish: may, Subscribe: may}}},
+		Users: []*server.User{{
+			Username: "sluice", Password: "secret",
+			Permissions: &server.Permissions{Publish: may, Subscribe: may},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

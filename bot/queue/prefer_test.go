@@ -99,8 +99,10 @@ func TestPreferKeepsOrder(t *testing.T) {
 	y.prefer("p", "p.comment.5.c", true)
 	y.prefer("p", "p.comment.3.c", true)
 	y.prefer("p", "p.comment.4.c", false)
-	want := []string{"p.comment.3.c", "p.comment.5.c", "p.comment.0.c", "p.comment.1.c", "p.comment.2.c",
-		"p.comment.4.c"}
+	want := []string{
+		"p.comment.3.c", "p.comment.5.c", "p.comment.0.c", "p.comment.1.c", "p.comment.2.c",
+		"p.comment.4.c",
+	}
 	if got := y.all(); !slices.Equal(got, want) {
 		t.Errorf("the result of all is %q, want %q", got, want)
 	}

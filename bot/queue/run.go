@@ -175,8 +175,10 @@ type interruptNote struct {
 // Interrupt cancels the running review of a merge request, on any replica, with ErrInterrupted. Its hint stays. Number
 // 0 means all reviews of the place. It shortens the wait of a command; the note may be lost, and nothing depends on it.
 func (q *Queue) Interrupt(place hint.Place, number int) error {
-	note, err := json.Marshal(interruptNote{Partition: digest(hint.Hint{Place: place, Kind: hint.Review}.Partition()),
-		Number: number})
+	note, err := json.Marshal(interruptNote{
+		Partition: digest(hint.Hint{Place: place, Kind: hint.Review}.Partition()),
+		Number:    number,
+	})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}

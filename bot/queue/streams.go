@@ -64,7 +64,8 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 }
 
 func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes int64, ttl time.Duration,
-	change ...func(*jetstream.StreamConfig)) (*bucket, error) {
+	change ...func(*jetstream.StreamConfig),
+) (*bucket, error) {
 	cfg := jetstream.StreamConfig{
 		Name:              q.cfg.Prefix + "-" + name,
 		Subjects:          []string{prefix + ">"},
@@ -81,7 +82,8 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 		do(&cfg)
 	}
 	s, err := persist(ctx, func(ctx context.Context) (jetstream.Stream,
-		error) {
+		error,
+	) {
 		return q.js.CreateOrUpdateStream(ctx, cfg)
 	})
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == noPeers {

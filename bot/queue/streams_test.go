@@ -17,13 +17,19 @@ func TestPersist(t *testing.T) {
 		err   error
 		final bool
 	}{
-		"no leader": {&jetstream.APIError{Code: 503, ErrorCode: 10008,
-			Description: "JetStream system temporarily unavailable"}, false},
-		"no peers": {&jetstream.APIError{Code: 400, ErrorCode: 10005,
-			Description: "no suitable peers for placement, peer offline"}, false},
+		"no leader": {&jetstream.APIError{
+			Code: 503, ErrorCode: 10008,
+			Description: "JetStream system temporarily unavailable",
+		}, false},
+		"no peers": {&jetstream.APIError{
+			Code: 400, ErrorCode: 10005,
+			Description: "no suitable peers for placement, peer offline",
+		}, false},
 		"no response": {context.DeadlineExceeded, false},
-		"no storage": {&jetstream.APIError{Code: 500, ErrorCode: 10047,
-			Description: "insufficient storage resources available"}, true},
+		"no storage": {&jetstream.APIError{
+			Code: 500, ErrorCode: 10047,
+			Description: "insufficient storage resources available",
+		}, true},
 		"bad request": {&jetstream.APIError{Code: 400, ErrorCode: 10003, Description: "bad request"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

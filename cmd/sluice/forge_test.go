@@ -119,8 +119,10 @@ func (f *scriptForge) open(ts *testscript.TestScript, args []string) {
 		ts.Check(err)
 		number = opened.Number
 	} else {
-		s := fakegitlab.MergeRequest{Title: "Change " + branch, Author: "ada", SourceBranch: branch,
-			TargetBranch: target}
+		s := fakegitlab.MergeRequest{
+			Title: "Change " + branch, Author: "ada", SourceBranch: branch,
+			TargetBranch: target,
+		}
 		if fork {
 			s.Author, s.SourceProject = "eve", "eve/fleet"
 			f.lab.AddProject("eve/fleet", filepath.Join(ts.Getenv("WORK"), "fork.git"))
@@ -173,8 +175,10 @@ func (f *scriptForge) head(n int) string {
 
 // job sets the variables that a CI job has.
 func (f *scriptForge) job(ts *testscript.TestScript, args []string) {
-	for _, name := range []string{"GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "CI_MERGE_REQUEST_IID", "CI_COMMIT_BRANCH",
-		"CI_MERGE_REQUEST_SOURCE_PROJECT_PATH", "GITHUB_WORKSPACE", "CI_PROJECT_DIR"} {
+	for _, name := range []string{
+		"GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "CI_MERGE_REQUEST_IID", "CI_COMMIT_BRANCH",
+		"CI_MERGE_REQUEST_SOURCE_PROJECT_PATH", "GITHUB_WORKSPACE", "CI_PROJECT_DIR",
+	} {
 		ts.Setenv(name, "")
 	}
 	n := 0
@@ -218,8 +222,10 @@ func (f *scriptForge) githubJob(ts *testscript.TestScript, args []string, n int)
 	case "push":
 		event["ref"], event["after"] = "refs/heads/"+args[2], gitOutput(ts, "rev-parse", args[2])
 	case "followup":
-		event["workflow_run"] = map[string]any{"head_sha": f.head(n), "event": "pull_request",
-			"head_repository": map[string]any{"full_name": source}}
+		event["workflow_run"] = map[string]any{
+			"head_sha": f.head(n), "event": "pull_request",
+			"head_repository": map[string]any{"full_name": source},
+		}
 	default:
 		event["pull_request"] = map[string]any{
 			"number": n, "head": map[string]any{"sha": f.head(n), "repo": map[string]any{"full_name": source}},
@@ -334,8 +340,10 @@ func (f *scriptForge) say(ts *testscript.TestScript, args []string) {
 func (f *scriptForge) status(ts *testscript.TestScript, args []string) {
 	commit := gitOutput(ts, "rev-parse", args[1])
 	if f.hub != nil {
-		ts.Check(f.hub.SetStatus(scriptRepo, fakegithub.Status{SHA: commit, State: args[2], Context: args[3],
-			Creator: "otto"}))
+		ts.Check(f.hub.SetStatus(scriptRepo, fakegithub.Status{
+			SHA: commit, State: args[2], Context: args[3],
+			Creator: "otto",
+		}))
 		return
 	}
 	f.lab.SetStatus(scriptRepo, commit, "otto", args[2], args[3], "")

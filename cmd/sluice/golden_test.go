@@ -460,8 +460,10 @@ func (g *goldenRepo) serve(file, prefix string) {
 	}
 	backend := &cgi.Handler{
 		Path: filepath.Join(g.git("--exec-path"), "git-http-backend"), InheritEnv: []string{"PATH"}, Stderr: io.Discard,
-		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
-			"GIT_CONFIG_SYSTEM=" + os.DevNull},
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
+			"GIT_CONFIG_SYSTEM=" + os.DevNull,
+		},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Scheme, r.URL.Host = "", ""

@@ -13,8 +13,13 @@ func TestHeapGrowth(t *testing.T) {
 		live uint64
 		want int
 	}{
-		{0, 1600}, {1 << 20, 1600}, {heapFloor / 17, 1600}, {heapFloor / 4, 300}, {heapFloor / 2, 100},
-		{heapFloor, 100}, {1 << 40, 100},
+		{0, 1600},
+		{1 << 20, 1600},
+		{heapFloor / 17, 1600},
+		{heapFloor / 4, 300},
+		{heapFloor / 2, 100},
+		{heapFloor, 100},
+		{1 << 40, 100},
 	} {
 		if got := growth(c.live); got != c.want {
 			t.Errorf("growth(%d) = %d, want %d", c.live, got, c.want)

@@ -64,10 +64,14 @@ func TestHostileService(t *testing.T) {
 func newHostileService(t *testing.T, binary, kind string) *hostileService {
 	t.Helper()
 	others := map[string]string{"github": "gitlab", "gitlab": "github"}
-	s := &hostileService{faultStory: newFaultStory(t, binary, kind), kind: kind, traps: newTraps(t),
-		usual: map[string]time.Duration{}}
-	s.other = &faultStory{killStory: &killStory{t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{},
-		log: s.log}}
+	s := &hostileService{
+		faultStory: newFaultStory(t, binary, kind), kind: kind, traps: newTraps(t),
+		usual: map[string]time.Duration{},
+	}
+	s.other = &faultStory{killStory: &killStory{
+		t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{},
+		log: s.log,
+	}}
 	var err error
 	s.other.Stage, err = stage.New(t.Context(), stage.Options{
 		Kind: others[kind], Name: "other", Dir: s.other.dir, Fleet: "../../testdata/fleet",
@@ -95,8 +99,10 @@ func newHostileService(t *testing.T, binary, kind string) *hostileService {
 	t.Cleanup(collector.Close)
 	s.metrics, err = stage.FreeAddress(t.Context())
 	s.must(err)
-	s.service = s.one(stage.Serving{Metrics: s.metrics, Sweep: "30s",
-		Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage}})
+	s.service = s.one(stage.Serving{
+		Metrics: s.metrics, Sweep: "30s",
+		Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage},
+	})
 	s.SendTo(s.service.Address)
 	s.other.SendTo(s.service.Address)
 	for _, m := range []*faultStory{s.faultStory, s.other} {
@@ -156,8 +162,10 @@ func (s *hostileService) measureGood(same time.Duration) {
 	}
 	s.t.Logf("under attack: %v", took)
 	// An unfreeze, which takes its turn as a promotion does, may wait for a sweep: it stops nothing.
-	for what, bound := range map[string]time.Duration{"freeze": 2 * time.Second, "unfreeze": time.Minute,
-		"review": same, "review of another repository": time.Minute} {
+	for what, bound := range map[string]time.Duration{
+		"freeze": 2 * time.Second, "unfreeze": time.Minute,
+		"review": same, "review of another repository": time.Minute,
+	} {
 		if !strict() {
 			bound = max(bound, 10*time.Minute)
 		}
@@ -234,8 +242,10 @@ func (s *hostileService) whileAllHang() {
 	s.t.Logf("while 3 reviews of each repository hang: %v", took)
 	for name, m := range both {
 		ended := slices.DeleteFunc(slices.Clone(hanging[name]), func(n int) bool {
-			return slices.Contains([]string{"",
-				"pending"}, m.Status(m.Head(n), "sluice"))
+			return slices.Contains([]string{
+				"",
+				"pending",
+			}, m.Status(m.Head(n), "sluice"))
 		})
 		if len(ended) > 0 {
 			s.t.Errorf("the reviews of %v in %s ended: nothing was measured", ended, name)

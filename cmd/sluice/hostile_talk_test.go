@@ -54,8 +54,10 @@ func (s *hostileService) talks() {
 		}
 		s.t.Run(all[i].Name, func(t *testing.T) {
 			before := s.guarded()
-			d := &dialogue{hostileService: s, t: t, c: &all[i], branch: fmt.Sprint("talk-", i), asked: map[string]int{},
-				replaced: map[string]string{}, left: map[string]string{}}
+			d := &dialogue{
+				hostileService: s, t: t, c: &all[i], branch: fmt.Sprint("talk-", i), asked: map[string]int{},
+				replaced: map[string]string{}, left: map[string]string{},
+			}
 			for _, step := range d.c.Steps {
 				d.step(step)
 			}

@@ -266,8 +266,10 @@ func TestHostileChanges(t *testing.T) {
 			cmd.Dir = fleet
 			cmd.Env = append(s.command(fleet, "true").Env, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+
 				filepath.Join(s.dir, "cache"))
-			for _, name := range []string{"GITHUB_TOKEN", "GITLAB_TOKEN", "SLUICE_TOKEN", "AWS_SECRET_ACCESS_KEY",
-				"SLUICE_REPO_CHARTS_EXAMPLE_COM_TOKEN"} {
+			for _, name := range []string{
+				"GITHUB_TOKEN", "GITLAB_TOKEN", "SLUICE_TOKEN", "AWS_SECRET_ACCESS_KEY",
+				"SLUICE_REPO_CHARTS_EXAMPLE_COM_TOKEN",
+			} {
 				cmd.Env = append(cmd.Env, name+"="+canary)
 			}
 			began := time.Now()

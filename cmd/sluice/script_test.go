@@ -139,8 +139,10 @@ func gitServer(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env: []string{"GIT_PROJECT_ROOT=" + ts.Getenv("WORK"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
-			"GIT_CONFIG_GLOBAL=/dev/null"},
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + ts.Getenv("WORK"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null",
+		},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, _ := r.BasicAuth(); len(args) == 2 && (u != args[0] || p != args[1]) {
@@ -158,8 +160,10 @@ func gitServer(ts *testscript.TestScript, _ bool, args []string) {
 func packed(ts *testscript.TestScript, version string) string {
 	c := &chart.Chart{
 		Metadata: &chart.Metadata{APIVersion: "v2", Name: "tiny", Version: version},
-		Templates: []*chart.File{{Name: "templates/c.yaml",
-			Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version | quote }}, v: {{ .Values.v | quote }}}\n")}},
+		Templates: []*chart.File{{
+			Name: "templates/c.yaml",
+			Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version | quote }}, v: {{ .Values.v | quote }}}\n"),
+		}},
 		Raw:    []*chart.File{{Name: "values.yaml", Data: []byte("v: default\n")}},
 		Values: map[string]any{"v": "default"},
 	}

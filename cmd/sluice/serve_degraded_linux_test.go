@@ -24,8 +24,10 @@ func launch() {
 	const noSuchCall = seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)
 	err := seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync, Policy: seccomp.Policy{
 		DefaultAction: seccomp.ActionAllow,
-		Syscalls: []seccomp.SyscallGroup{{Action: noSuchCall,
-			Names: []string{"seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}}},
+		Syscalls: []seccomp.SyscallGroup{{
+			Action: noSuchCall,
+			Names:  []string{"seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"},
+		}},
 	}})
 	if err == nil {
 		err = syscall.Exec(os.Args[1], os.Args[1:], os.Environ())
@@ -95,8 +97,10 @@ func TestServeWithoutConfinement(t *testing.T) {
 		t.Fatal(err)
 	}
 	log = &logged{}
-	service, err := s.Serve(t.Context(), stage.Serving{Binary: launcher, Name: "degraded", Log: log, Metrics: metrics,
-		Extra: "isolation: degraded\n"})
+	service, err := s.Serve(t.Context(), stage.Serving{
+		Binary: launcher, Name: "degraded", Log: log, Metrics: metrics,
+		Extra: "isolation: degraded\n",
+	})
 	if err != nil {
 		t.Fatalf("the error is %v\ntext is\n%s", err, log.text())
 	}

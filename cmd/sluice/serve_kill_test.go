@@ -130,8 +130,10 @@ type killStory struct {
 
 func newKillStory(t *testing.T, binary, kind string, seed uint64) *killStory {
 	t.Helper()
-	s := &killStory{t: t, dir: t.TempDir(), binary: binary, rng: rand.New(rand.NewPCG(seed, 1)),
-		kills: map[string]int{}, texts: map[int]string{}}
+	s := &killStory{
+		t: t, dir: t.TempDir(), binary: binary, rng: rand.New(rand.NewPCG(seed, 1)),
+		kills: map[string]int{}, texts: map[int]string{},
+	}
 	var err error
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		t.Fatal(err)
@@ -231,8 +233,10 @@ func (s *killStory) killRepeatedly(kills int) error {
 				return err
 			}
 		}
-		p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics,
-			Log: s.log})
+		p, err := s.Serve(s.t.Context(), stage.Serving{
+			Binary: s.binary, Listen: s.address, Metrics: s.metrics,
+			Log: s.log,
+		})
 		if err != nil {
 			return err
 		}
@@ -301,8 +305,10 @@ func (s *killStory) mergeRequest(n int) {
 // command has somebody say something to the service.
 func (s *killStory) command(number, n int) {
 	s.t.Helper()
-	text := []string{"", "/sluice status", "/sluice help", fmt.Sprintf("/sluice freeze prod-us-1 --reason note-%d", n),
-		"/sluice unfreeze prod-us-1"}[s.random(5)]
+	text := []string{
+		"", "/sluice status", "/sluice help", fmt.Sprintf("/sluice freeze prod-us-1 --reason note-%d", n),
+		"/sluice unfreeze prod-us-1",
+	}[s.random(5)]
 	if text == "" {
 		return
 	}
@@ -390,8 +396,10 @@ func (s *killStory) play(kills int) {
 	go func() {
 		err := s.killRepeatedly(kills)
 		if err == nil { // the last service finishes the work
-			last, err = s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics,
-				Log: s.log})
+			last, err = s.Serve(s.t.Context(), stage.Serving{
+				Binary: s.binary, Listen: s.address, Metrics: s.metrics,
+				Log: s.log,
+			})
 		}
 		killed <- err
 	}()

@@ -47,8 +47,10 @@ func TestTutorials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testscript.Run(t, testscript.Params{Dir: dir, Setup: scriptEnvironment,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": exitStatus}})
+	testscript.Run(t, testscript.Params{
+		Dir: dir, Setup: scriptEnvironment,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": exitStatus},
+	})
 }
 
 // scriptOf turns a tutorial into a script, and counts its commands.

@@ -23,8 +23,10 @@ func (c *Checker) requireNew(ctx context.Context, environment string, refs *Refs
 	if marked, err := d.marked(ctx); err != nil || marked {
 		return err
 	}
-	for _, evidence := range []func(context.Context) (string, error){d.clusterBranch, d.promotionRecord,
-		d.promotedFrom} {
+	for _, evidence := range []func(context.Context) (string, error){
+		d.clusterBranch, d.promotionRecord,
+		d.promotedFrom,
+	} {
 		found, err := evidence(ctx)
 		if err != nil {
 			return err

@@ -97,8 +97,10 @@ func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
 		t.Skip("end-to-end: make test-e2e")
 	}
 	t.Parallel()
-	for name, message := range map[string]string{"with the trailer": "x\n\nSluice-Source: a\nSluice-Environment: dev",
-		"without": "x"} {
+	for name, message := range map[string]string{
+		"with the trailer": "x\n\nSluice-Source: a\nSluice-Environment: dev",
+		"without":          "x",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, sign := hydratetest.NewSignedRemote(t)
@@ -136,16 +138,20 @@ func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
 			return r.Bare.Git("rev-parse",
 				"cluster/dev-1")
 		}, "somebody deleted env/dev"},
-		"of another environment": {func(r *hydratetest.Remote) string { return r.Bare.Git("rev-parse", "env/staging") },
-			"somebody deleted env/dev"},
+		"of another environment": {
+			func(r *hydratetest.Remote) string { return r.Bare.Git("rev-parse", "env/staging") },
+			"somebody deleted env/dev",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, sign := hydratetest.NewSignedRemote(t)
 			both := func(c *hydrate.Config, q *hydrate.Request) {
 				sign(c, q)
-				q.Environments = []string{"dev",
-					"staging"}
+				q.Environments = []string{
+					"dev",
+					"staging",
+				}
 			}
 			hydratetest.WantStatus(t, r.Push("main", both), hydrate.StatusUpdated, "")
 			r.Bare.Git("update-ref", "refs/heads/sluice/creating/dev", c.forge(r))

@@ -127,8 +127,10 @@ func (t *Trunk) At(tip gitstore.Hash) *Trunk {
 // or if this clone lacks the history to decide. It fetches missing history.
 func (t *Trunk) Require(ctx context.Context, commit gitstore.Hash) error {
 	if t.Tip.IsZero() {
-		return &UnmergedError{Commit: commit, Trunk: t,
-			Reason: fmt.Sprintf("%s has no branch %s, which spec.trunk names", t.Repository, t.Name)}
+		return &UnmergedError{
+			Commit: commit, Trunk: t,
+			Reason: fmt.Sprintf("%s has no branch %s, which spec.trunk names", t.Repository, t.Name),
+		}
 	}
 	merged, err := t.trunks.store.IsAncestor(ctx, commit, t.Tip)
 	switch {

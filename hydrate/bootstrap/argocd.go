@@ -115,8 +115,10 @@ func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 }
 
 func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Object {
-	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name,
-		LabelApp: rollout.ObjectName(p.app.Name)})
+	out := object(argo, "Application", o.Namespace, p.name, map[string]any{
+		LabelCluster: c.Name,
+		LabelApp:     rollout.ObjectName(p.app.Name),
+	})
 	metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
 	metadata["annotations"] = annotations(o, strconv.Itoa(p.step), p.delivery)
 	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}
@@ -157,7 +159,8 @@ func destination(c *fleet.Cluster, o ArgoOptions) map[string]any {
 }
 
 func applicationSpec(branch, path string, to map[string]any, o ArgoOptions, createNamespace bool,
-	d fleet.Delivery) map[string]any {
+	d fleet.Delivery,
+) map[string]any {
 	defaults := []string{"ServerSideApply=true"}
 	if createNamespace {
 		defaults = append(defaults, "CreateNamespace=true")
@@ -173,8 +176,10 @@ func applicationSpec(branch, path string, to map[string]any, o ArgoOptions, crea
 		"syncPolicy": map[string]any{
 			"automated":   map[string]any{"prune": true, "selfHeal": true},
 			"syncOptions": options,
-			"retry": map[string]any{"limit": int64(retryLimit),
-				"backoff": map[string]any{"duration": "5s", "factor": int64(2), "maxDuration": "1m"}},
+			"retry": map[string]any{
+				"limit":   int64(retryLimit),
+				"backoff": map[string]any{"duration": "5s", "factor": int64(2), "maxDuration": "1m"},
+			},
 		},
 	}
 }

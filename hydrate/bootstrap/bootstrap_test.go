@@ -57,8 +57,10 @@ func testFleet(t *testing.T, change func(files map[string]string)) *fleet.Fleet 
 
 func fluxOptions(t *testing.T, address string) FluxOptions {
 	t.Helper()
-	o := FluxOptions{Name: "sluice", Secret: "git", StatusSecret: "status", Interval: time.Minute,
-		Timeout: 5 * time.Minute}
+	o := FluxOptions{
+		Name: "sluice", Secret: "git", StatusSecret: "status", Interval: time.Minute,
+		Timeout: 5 * time.Minute,
+	}
 	o.Options = common(t, address, "flux-system")
 	return o
 }
@@ -135,8 +137,10 @@ func TestStates(t *testing.T) {
 		t.Errorf("a frozen cluster keeps its branch: %v", err)
 	}
 	old, _ := f.Cluster("old")
-	for _, err := range []error{second(Flux(f, old, fluxOptions(t, "https://github.com/acme/fleet"))),
-		second(ArgoCD(f, old, ArgoOptions{}))} {
+	for _, err := range []error{
+		second(Flux(f, old, fluxOptions(t, "https://github.com/acme/fleet"))),
+		second(ArgoCD(f, old, ArgoOptions{})),
+	} {
 		if err == nil || !strings.Contains(err.Error(), "retired") {
 			t.Errorf("a retired cluster gives %v", err)
 		}
@@ -230,8 +234,10 @@ func TestHubNamesAreUnique(t *testing.T) {
 	}
 	give := func(f *fleet.Fleet, cluster string, hub bool) error {
 		c, _ := f.Cluster(cluster)
-		return second(ArgoCD(f, c, ArgoOptions{Options: common(t, "https://github.com/acme/fleet", "argocd"),
-			Hub: hub}))
+		return second(ArgoCD(f, c, ArgoOptions{
+			Options: common(t, "https://github.com/acme/fleet", "argocd"),
+			Hub:     hub,
+		}))
 	}
 	clash := load("team.shop") // eu-1 and team.shop, eu-1.team and shop
 	for cluster, want := range map[string]string{
@@ -252,8 +258,10 @@ func TestHubNamesAreUnique(t *testing.T) {
 
 func TestSafeNamesAreUnique(t *testing.T) {
 	seen := map[string]string{}
-	for _, name := range []string{"a.b", "a.-b", "a-.b", "a..b", "A.b", "", "-", "é", strings.Repeat("x", 64),
-		strings.Repeat("x", 65)} {
+	for _, name := range []string{
+		"a.b", "a.-b", "a-.b", "a..b", "A.b", "", "-", "é", strings.Repeat("x", 64),
+		strings.Repeat("x", 65),
+	} {
 		got := safeName(name)
 		if other, ok := seen[got]; ok || !validName(got) || len(got) > maxName {
 			t.Errorf("%q becomes %q, as %q", name, got, other)
@@ -264,28 +272,50 @@ func TestSafeNamesAreUnique(t *testing.T) {
 
 func TestRepository(t *testing.T) {
 	for address, want := range map[string]struct{ url, page, forge string }{
-		"https://github.com/acme/fleet.git": {"https://github.com/acme/fleet.git",
-			"https://github.com/acme/fleet", "github"},
-		"https://x-access-token:ghs_secret@github.com/acme/f": {"https://github.com/acme/f",
-			"https://github.com/acme/f", "github"},
-		"git@github.com:acme/fleet.git": {"ssh://git@github.com/acme/fleet.git",
-			"https://github.com/acme/fleet", "github"},
-		"github.com:acme/fleet": {"ssh://git@github.com/acme/fleet",
-			"https://github.com/acme/fleet", "github"},
-		"ssh://git@gitlab.example.com:2222/a/b/c.git": {"ssh://git@gitlab.example.com:2222/a/b/c.git",
-			"https://gitlab.example.com/a/b/c", "gitlab"},
-		"ssh://git:secret@gitlab.com/a/b": {"ssh://git@gitlab.com/a/b", "https://gitlab.com/a/b",
-			"gitlab"},
-		"ssh://git@ssh.github.com:443/acme/fleet.git": {"ssh://git@ssh.github.com:443/acme/fleet.git",
-			"https://github.com/acme/fleet", "github"},
-		"ssh://git@altssh.gitlab.com:443/a/b/c.git": {"ssh://git@altssh.gitlab.com:443/a/b/c.git",
-			"https://gitlab.com/a/b/c", "gitlab"},
-		"http://gitlab.internal:8080/a/b.git?x=secret#f": {"http://gitlab.internal:8080/a/b.git",
-			"http://gitlab.internal:8080/a/b", "gitlab"},
-		"https://git.example.com/a/b": {"https://git.example.com/a/b",
-			"https://git.example.com/a/b", "error: --forge github, gitlab, none"},
-		"https://github.com/acme/group/fleet": {"https://github.com/acme/group/fleet",
-			"https://github.com/acme/group/fleet", "error: owner/name"},
+		"https://github.com/acme/fleet.git": {
+			"https://github.com/acme/fleet.git",
+			"https://github.com/acme/fleet", "github",
+		},
+		"https://x-access-token:ghs_secret@github.com/acme/f": {
+			"https://github.com/acme/f",
+			"https://github.com/acme/f", "github",
+		},
+		"git@github.com:acme/fleet.git": {
+			"ssh://git@github.com/acme/fleet.git",
+			"https://github.com/acme/fleet", "github",
+		},
+		"github.com:acme/fleet": {
+			"ssh://git@github.com/acme/fleet",
+			"https://github.com/acme/fleet", "github",
+		},
+		"ssh://git@gitlab.example.com:2222/a/b/c.git": {
+			"ssh://git@gitlab.example.com:2222/a/b/c.git",
+			"https://gitlab.example.com/a/b/c", "gitlab",
+		},
+		"ssh://git:secret@gitlab.com/a/b": {
+			"ssh://git@gitlab.com/a/b", "https://gitlab.com/a/b",
+			"gitlab",
+		},
+		"ssh://git@ssh.github.com:443/acme/fleet.git": {
+			"ssh://git@ssh.github.com:443/acme/fleet.git",
+			"https://github.com/acme/fleet", "github",
+		},
+		"ssh://git@altssh.gitlab.com:443/a/b/c.git": {
+			"ssh://git@altssh.gitlab.com:443/a/b/c.git",
+			"https://gitlab.com/a/b/c", "gitlab",
+		},
+		"http://gitlab.internal:8080/a/b.git?x=secret#f": {
+			"http://gitlab.internal:8080/a/b.git",
+			"http://gitlab.internal:8080/a/b", "gitlab",
+		},
+		"https://git.example.com/a/b": {
+			"https://git.example.com/a/b",
+			"https://git.example.com/a/b", "error: --forge github, gitlab, none",
+		},
+		"https://github.com/acme/group/fleet": {
+			"https://github.com/acme/group/fleet",
+			"https://github.com/acme/group/fleet", "error: owner/name",
+		},
 		"/srv/git/fleet.git":             {url: "error: --url"},
 		"file:///srv/git/fleet.git":      {url: "error: --url"},
 		`C:\git\fleet`:                   {url: "error: --url"},
@@ -326,9 +356,11 @@ func TestRepository(t *testing.T) {
 
 // Every accepted address gives a URL that Flux can clone, and no URL or error contains a password.
 func FuzzParseRepository(f *testing.F) {
-	for _, address := range []string{"git@github.com:acme/fleet.git", "https://u:hunter2hunter2@github.com/a/b?x#y",
+	for _, address := range []string{
+		"git@github.com:acme/fleet.git", "https://u:hunter2hunter2@github.com/a/b?x#y",
 		"ssh://git:hunter2hunter2@h:22/a", "https://hunter2hunter2@h", "a:b", "//h/a", "https://h/%2f", "ssh://h/../a",
-		"https:a@b:c"} {
+		"https:a@b:c",
+	} {
 		f.Add(address)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
@@ -377,8 +409,10 @@ func TestRefused(t *testing.T) {
 			1)
 	})
 	c, _ = f.Cluster("eu-1")
-	if _, err := ArgoCD(f, c, ArgoOptions{Options: common(t, "https://github.com/a/b", "argocd"),
-		ApplicationSet: true}); err == nil || !strings.Contains(err.Error(), "asRendered") {
+	if _, err := ArgoCD(f, c, ArgoOptions{
+		Options:        common(t, "https://github.com/a/b", "argocd"),
+		ApplicationSet: true,
+	}); err == nil || !strings.Contains(err.Error(), "asRendered") {
 		t.Errorf("an ApplicationSet without namespaces: %v", err)
 	}
 	list, err := Flux(f, c, fluxOptions(t, "https://github.com/acme/fleet"))
@@ -414,10 +448,14 @@ func TestDelivery(t *testing.T) {
 	}
 	documents := strings.Split(string(data), "---\n")
 	for i, want := range map[int][]string{
-		1: {"name: certs", "cluster: eu-1\n", "team: sre\n", "project: platform\n", "- ServerSideApply=true\n",
-			"- PruneLast=true\n", "- CreateNamespace=true\n"},
-		2: {"name: shop", "cluster: eu-1\n", "team: shop\n", "project: shops\n", "- ServerSideApply=false\n",
-			"- PruneLast=false\n"},
+		1: {
+			"name: certs", "cluster: eu-1\n", "team: sre\n", "project: platform\n", "- ServerSideApply=true\n",
+			"- PruneLast=true\n", "- CreateNamespace=true\n",
+		},
+		2: {
+			"name: shop", "cluster: eu-1\n", "team: shop\n", "project: shops\n", "- ServerSideApply=false\n",
+			"- PruneLast=false\n",
+		},
 	} {
 		for _, text := range want {
 			if !strings.Contains(documents[i], text) {

@@ -86,8 +86,10 @@ func apps(f *fleet.Fleet, c *fleet.Cluster, tool string, name func(app string) s
 		if err != nil {
 			return nil, err
 		}
-		p := placed{app: t.App, name: name(rollout.ObjectName(t.App.Name)), namespace: resolved.Namespace,
-			step: steps[t.App.Name]}
+		p := placed{
+			app: t.App, name: name(rollout.ObjectName(t.App.Name)), namespace: resolved.Namespace,
+			step: steps[t.App.Name],
+		}
 		if p.delivery, err = f.DeliveryOf(t); err != nil {
 			return nil, err
 		}
@@ -104,8 +106,10 @@ func apps(f *fleet.Fleet, c *fleet.Cluster, tool string, name func(app string) s
 
 // namespaces returns the Namespaces of apps, except those that every cluster has.
 func namespaces(list []placed, own string) []Object {
-	seen := map[string]bool{own: true, "default": true, "kube-system": true, "kube-public": true,
-		"kube-node-lease": true}
+	seen := map[string]bool{
+		own: true, "default": true, "kube-system": true, "kube-public": true,
+		"kube-node-lease": true,
+	}
 	var out []Object
 	for _, p := range list {
 		if !seen[p.namespace] {

@@ -51,8 +51,10 @@ func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 	}
 	labels := map[string]any{LabelCluster: c.Name}
 	source := object(fluxSource, "GitRepository", o.Namespace, o.Name, labels)
-	spec := map[string]any{"url": o.Repository.URL, "ref": map[string]any{"branch": f.ClusterBranch(c)},
-		"interval": o.Interval.String(), "timeout": "1m0s"}
+	spec := map[string]any{
+		"url": o.Repository.URL, "ref": map[string]any{"branch": f.ClusterBranch(c)},
+		"interval": o.Interval.String(), "timeout": "1m0s",
+	}
 	if o.Secret != "" {
 		spec["secretRef"] = map[string]any{"name": o.Secret}
 	}

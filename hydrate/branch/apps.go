@@ -38,7 +38,8 @@ func Apps(ctx context.Context, store TreeReader, tree gitstore.Hash) ([]gitstore
 // parts returns the fleet's own apps in the tree of a cluster, and the folders of the workspaces, which stand at an
 // index of the tree.
 func parts(ctx context.Context, store TreeReader, tree gitstore.Hash) (own []gitstore.Entry, at int,
-	workspaces []gitstore.Entry, err error) {
+	workspaces []gitstore.Entry, err error,
+) {
 	entries, err := store.Tree(ctx, tree)
 	if err != nil {
 		return nil, 0, nil, err
@@ -98,7 +99,8 @@ func (w *WorkspaceReader) Read(ctx context.Context, store TreeReader, tree gitst
 // EditApps writes the tree of a cluster with other trees of some apps. The zero hash removes an app. It reads and
 // writes only the folders of the workspaces whose apps it changes. tree is zero for a new cluster.
 func EditApps(ctx context.Context, store TreeReader, w *gitstore.Writer, tree gitstore.Hash,
-	apps map[string]gitstore.Hash) (gitstore.Hash, error) {
+	apps map[string]gitstore.Hash,
+) (gitstore.Hash, error) {
 	var own, workspaces []gitstore.Entry
 	if !tree.IsZero() {
 		var err error

@@ -62,7 +62,8 @@ func (e *Edits) Edit(ctx context.Context, old gitstore.Hash, apps map[string]git
 
 // CountEdit counts the files that differ between two trees of a cluster.
 func CountEdit(ctx context.Context, store *gitstore.Store, old, tree gitstore.Hash,
-	whose func(file string) string) (*Edited, error) {
+	whose func(file string) string,
+) (*Edited, error) {
 	out := &Edited{Tree: tree, Removed: map[string]int{}}
 	if old == tree {
 		return out, nil

@@ -14,13 +14,17 @@ import (
 func TestInputsAreCanonicalYAML(t *testing.T) {
 	t.Parallel()
 	digest := func(i int) string { return fmt.Sprintf("sha256:%064x", i) }
-	names := []string{"shop", "team-a/shop", "a", "z-9", "a-", "team-a/1", "null", "true", "no", "off", "y", "nan",
+	names := []string{
+		"shop", "team-a/shop", "a", "z-9", "a-", "team-a/1", "null", "true", "no", "off", "y", "nan",
 		"inf", "name", "kind", "namespace", "metadata", "1", "0x10", "1e3", "a.b", "Upper", "e1", "é", "a b", "", "~",
-		"team-a/null"}
+		"team-a/null",
+	}
 	for _, name := range names {
 		for _, d := range []string{digest(1), "", "sha256:", strings.ToUpper(digest(10)), "null"} {
-			in := Inputs{Apps: map[string]string{"middle": digest(2), name: d},
-				Scopes: map[string][]string{"shop": {"Cert.x"}, "no": nil}}
+			in := Inputs{
+				Apps:   map[string]string{"middle": digest(2), name: d},
+				Scopes: map[string][]string{"shop": {"Cert.x"}, "no": nil},
+			}
 			got, err := in.Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -29,8 +33,10 @@ func TestInputsAreCanonicalYAML(t *testing.T) {
 			for k, v := range in.Apps {
 				apps[k] = v
 			}
-			want, err := manifest.Append(nil, map[string]any{"apps": apps,
-				"scopes": map[string]any{"shop": []any{"Cert.x"}}})
+			want, err := manifest.Append(nil, map[string]any{
+				"apps":   apps,
+				"scopes": map[string]any{"shop": []any{"Cert.x"}},
+			})
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%q: %q: %v\n%s\nbut canonical\n%s", name, d, err, got, want)
 			}

@@ -31,7 +31,8 @@ type Owner struct{ Environment, Cluster string }
 // commit to a tip that it refuses. A commit that Sluice made for another environment or cluster is foreign, because a
 // signature does not name the branch.
 func Inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, owner Owner,
-	allowed signers.List) (Origin, error) {
+	allowed signers.List,
+) (Origin, error) {
 	out, err := inspect(ctx, store, tip, allowed)
 	if err != nil || out.Foreign != "" {
 		return out, err

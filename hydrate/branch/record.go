@@ -39,8 +39,10 @@ type ClusterRecord struct {
 
 // RecordOf returns the record for a source.
 func RecordOf(environment string, source Source, renderer string, objects int) Record {
-	out := Record{Environment: environment, Source: source.Commit, Renderer: renderer, Objects: objects,
-		Apps: source.Apps}
+	out := Record{
+		Environment: environment, Source: source.Commit, Renderer: renderer, Objects: objects,
+		Apps: source.Apps,
+	}
 	for name, c := range source.Clusters {
 		if out.Clusters == nil {
 			out.Clusters = map[string]ClusterRecord{}

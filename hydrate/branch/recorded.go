@@ -80,7 +80,8 @@ func (r *Recorded) blob(ctx context.Context, folder gitstore.Hash) (gitstore.Has
 	}
 	name := inputsFile(r.cluster)
 	i, ok := slices.BinarySearchFunc(entries, name, func(e gitstore.Entry,
-		name string) int {
+		name string,
+	) int {
 		return strings.Compare(e.Name, name)
 	})
 	if !ok || entries[i].Mode == gitstore.ModeTree {
@@ -217,8 +218,10 @@ type InputFiles struct {
 
 // InputFiles returns the files that the state has.
 func (s *State) InputFiles() *InputFiles {
-	return &InputFiles{own: maps.Clone(s.Inputs), scoped: maps.Clone(s.Scoped),
-		edits: map[string]map[string]gitstore.Hash{}, gone: map[string]bool{}, order: s.order}
+	return &InputFiles{
+		own: maps.Clone(s.Inputs), scoped: maps.Clone(s.Scoped),
+		edits: map[string]map[string]gitstore.Hash{}, gone: map[string]bool{}, order: s.order,
+	}
 }
 
 // Put writes the edited inputs of a cluster.

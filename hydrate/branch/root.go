@@ -84,8 +84,10 @@ func (r Root) writeDir(w *gitstore.Writer) (gitstore.Hash, error) {
 	inputs := make([]gitstore.Entry, 0, len(r.Inputs))
 	for _, name := range inOrder(r.order, r.Inputs) {
 		if _, ok := r.Clusters[name]; ok {
-			inputs = append(inputs, gitstore.Entry{Name: inputsFile(name), Mode: gitstore.ModeFile,
-				Hash: r.Inputs[name]})
+			inputs = append(inputs, gitstore.Entry{
+				Name: inputsFile(name), Mode: gitstore.ModeFile,
+				Hash: r.Inputs[name],
+			})
 		}
 	}
 	tree, err := w.Tree(inputs)

@@ -33,8 +33,10 @@ type State struct {
 
 // NewState returns the state of a branch that does not exist.
 func NewState(branch string) *State {
-	return &State{Branch: branch, Kinds: Kinds{}, Clusters: map[string]gitstore.Hash{},
-		Inputs: map[string]gitstore.Hash{}, Scoped: map[string]gitstore.Hash{}}
+	return &State{
+		Branch: branch, Kinds: Kinds{}, Clusters: map[string]gitstore.Hash{},
+		Inputs: map[string]gitstore.Hash{}, Scoped: map[string]gitstore.Hash{},
+	}
 }
 
 // Exists reports whether the branch exists.
@@ -67,7 +69,8 @@ func (s *State) Clone() *State {
 // exist. A commit of another environment is foreign. allowed is spec.signers of the trunk; if it is not empty, a tip
 // that none of these signers signed is foreign, see Inspect.
 func ReadState(ctx context.Context, store *gitstore.Store, branch, environment string, tip gitstore.Hash,
-	allowed signers.List) (*State, error) {
+	allowed signers.List,
+) (*State, error) {
 	if tip.IsZero() {
 		return NewState(branch), nil
 	}
@@ -206,8 +209,10 @@ const (
 
 // decode decodes a file of a branch within the limits. Sluice writes no aliases.
 func decode(data []byte, into any) error {
-	if err := manifest.Check(data, manifest.Budget{Bytes: maxBytes, Nodes: maxNodes, Expanded: maxBytes,
-		Depth: maxDepth}); err != nil {
+	if err := manifest.Check(data, manifest.Budget{
+		Bytes: maxBytes, Nodes: maxNodes, Expanded: maxBytes,
+		Depth: maxDepth,
+	}); err != nil {
 		return err
 	}
 	return yaml.Unmarshal(data, into)

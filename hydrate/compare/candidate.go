@@ -179,8 +179,10 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 	for _, cluster := range f.ClustersOf(environment) {
 		for _, t := range f.TargetsOf(cluster) {
 			key := [2]string{cluster.Name, t.App.Name}
-			c.add(&candidate{cluster: cluster.Name, app: t.App.Name, sides: [2]*fleet.Target{nil, &t},
-				trees: [2]gitstore.Hash{held[key], {}}})
+			c.add(&candidate{
+				cluster: cluster.Name, app: t.App.Name, sides: [2]*fleet.Target{nil, &t},
+				trees: [2]gitstore.Hash{held[key], {}},
+			})
 			delete(held, key)
 		}
 	}
@@ -196,10 +198,14 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 			c.out.Frozen++
 			continue
 		}
-		gone := fleet.Target{App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{Name: key[0],
-			Environment: environment}}
-		one := &candidate{cluster: key[0], app: key[1], sides: [2]*fleet.Target{&gone, nil},
-			trees: [2]gitstore.Hash{held[key], {}}}
+		gone := fleet.Target{App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{
+			Name:        key[0],
+			Environment: environment,
+		}}
+		one := &candidate{
+			cluster: key[0], app: key[1], sides: [2]*fleet.Target{&gone, nil},
+			trees: [2]gitstore.Hash{held[key], {}},
+		}
 		one.failed[1] = f.Lost(before, key[0], key[1])
 		c.list = append(c.list, one)
 	}

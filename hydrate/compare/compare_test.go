@@ -83,8 +83,10 @@ func TestCompareWithBranches(t *testing.T) {
 	r.Write("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n")
 	r.Git("rm", "-rq", "apps/baseline")
 	r.Commit("nine")
-	c := run(r, compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"},
-		Head: r.Resolve("HEAD")})
+	c := run(r, compare.Request{
+		Against: compare.AgainstBranches, Environments: []string{"prod"},
+		Head: r.Resolve("HEAD"),
+	})
 	var apps []string
 	for _, g := range c.Changes.Groups {
 		apps = append(apps, g.App)
@@ -101,8 +103,10 @@ func TestCompareWithBranches(t *testing.T) {
 			t.Errorf("promised %+v, got %+v", c.Changes.Totals, e.Objects)
 		}
 	}
-	c = run(r, compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"},
-		Head: r.Resolve("HEAD")})
+	c = run(r, compare.Request{
+		Against: compare.AgainstBranches, Environments: []string{"prod"},
+		Head: r.Resolve("HEAD"),
+	})
 	if !c.Changes.Empty() || c.Rendered != 0 {
 		t.Errorf("%v, %d rendered", lines(c.Changes), c.Rendered)
 	}
@@ -120,8 +124,10 @@ func TestCompareWithRenderedTrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = w.Close() }()
-	done, err := h.RenderCommit(t.Context(), hydrate.CommitRequest{Environment: "prod", Commit: r.Resolve("HEAD"),
-		State: branch.NewState("")}, w)
+	done, err := h.RenderCommit(t.Context(), hydrate.CommitRequest{
+		Environment: "prod", Commit: r.Resolve("HEAD"),
+		State: branch.NewState(""),
+	}, w)
 	if err != nil || len(done.Failures) > 0 {
 		t.Fatalf("the done is %+v, the error is %v", done, err)
 	}
@@ -129,8 +135,10 @@ func TestCompareWithRenderedTrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"},
-		Head: r.Resolve("HEAD")}
+	request := compare.Request{
+		Against: compare.AgainstBranches, Environments: []string{"prod"},
+		Head: r.Resolve("HEAD"),
+	}
 	compared := func() *compare.Comparison {
 		c, err := compare.Run(t.Context(), h, request)
 		if err != nil {
@@ -244,8 +252,10 @@ func TestPreview(t *testing.T) {
 	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
 	r.Commit("Canada")
 	preview := func(limit int) *compare.PreviewResult {
-		c := run(r, compare.Request{Base: r.Resolve("main~1"), Head: r.Resolve("main"),
-			Preview: &compare.Preview{Branch: "sluice/preview/7", Title: "Canada", Limit: limit}})
+		c := run(r, compare.Request{
+			Base: r.Resolve("main~1"), Head: r.Resolve("main"),
+			Preview: &compare.Preview{Branch: "sluice/preview/7", Title: "Canada", Limit: limit},
+		})
 		return c.Preview
 	}
 	first := preview(0)
@@ -265,8 +275,10 @@ func TestPreview(t *testing.T) {
 			t.Errorf("the second one is %+v", second)
 		}
 	}
-	c := run(r, compare.Request{Base: r.Resolve("main"), Head: r.Resolve("main"),
-		Preview: &compare.Preview{Branch: "sluice/preview/7"}})
+	c := run(r, compare.Request{
+		Base: r.Resolve("main"), Head: r.Resolve("main"),
+		Preview: &compare.Preview{Branch: "sluice/preview/7"},
+	})
 	if c.Preview.Reason == "" || r.Git("branch", "--list", "sluice/preview/*") != "" {
 		t.Errorf("%+v: the branch is still there", c.Preview)
 	}
@@ -296,8 +308,10 @@ func TestPreviewMovedSinceTheListing(t *testing.T) {
 	r.Commit("Canada")
 	h := r.Hydrator(2)
 	b := &listedBefore{h.Branches, map[string]gitstore.Hash{"sluice/preview/7": r.Resolve("main").Hash}}
-	c, err := compare.Run(t.Context(), h.WithBranches(b), compare.Request{Base: r.Resolve("main~1"),
-		Head: r.Resolve("main"), Key: []byte("k"), Preview: &compare.Preview{Branch: "sluice/preview/7"}})
+	c, err := compare.Run(t.Context(), h.WithBranches(b), compare.Request{
+		Base: r.Resolve("main~1"),
+		Head: r.Resolve("main"), Key: []byte("k"), Preview: &compare.Preview{Branch: "sluice/preview/7"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,8 +150,10 @@ func templated(t *testing.T, archive string) map[string]templatedObject {
 	home := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), helmBinary(t), "template", "x", archive, "--namespace", "ns",
 		"--include-crds", "--skip-tests", "--kube-version", "1.33.0")
-	cmd.Env = []string{"HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home,
-		"PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{
+		"HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home,
+		"PATH=" + os.Getenv("PATH"),
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -167,8 +169,10 @@ func templated(t *testing.T, archive string) map[string]templatedObject {
 				continue
 			}
 			id := o.Identity()
-			if id.Namespace == "" && manifest.BuiltinScope(manifest.GroupKind{Group: id.Group,
-				Kind: id.Kind}) != manifest.ScopeCluster {
+			if id.Namespace == "" && manifest.BuiltinScope(manifest.GroupKind{
+				Group: id.Group,
+				Kind:  id.Kind,
+			}) != manifest.ScopeCluster {
 				o.SetNamespace("ns")
 				id.Namespace = "ns"
 			}

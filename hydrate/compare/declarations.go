@@ -18,8 +18,10 @@ func (c *run) withoutCluster() []diff.Withheld {
 		if t == nil {
 			t = c.views[0].Fleet.Unplaced(app)
 		}
-		out = append(out, diff.Withheld{App: app, File: t.Located(), Line: t.Line,
-			Message: c.out.Mask.Text(t.Err.Error())})
+		out = append(out, diff.Withheld{
+			App: app, File: t.Located(), Line: t.Line,
+			Message: c.out.Mask.Text(t.Err.Error()),
+		})
 	}
 	return out
 }

@@ -33,10 +33,14 @@ func TestEmptied(t *testing.T) {
 		alter  func(*compare.Request)
 		want   []string // cluster, and its file if that is not read any more
 	}{
-		"all apps go": {change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps") },
-			want: []string{"one ", "two "}},
-		"those of one cluster": {change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps/web", "apps/db") },
-			want: []string{"one "}},
+		"all apps go": {
+			change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps") },
+			want:   []string{"one ", "two "},
+		},
+		"those of one cluster": {
+			change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps/web", "apps/db") },
+			want:   []string{"one "},
+		},
 		"one of two": {change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps/web") }},
 		"another app in their place": {change: func(r *hydratetest.Repo) {
 			r.Git("rm", "-rq", "apps/web",
@@ -48,8 +52,10 @@ func TestEmptied(t *testing.T) {
 				"apps/db")
 			app(r, "new", "dev", "web")
 		}},
-		"an app that changes all": {change: func(r *hydratetest.Repo) { app(r, "api", "prod", "other") },
-			want: []string{"two "}},
+		"an app that changes all": {
+			change: func(r *hydratetest.Repo) { app(r, "api", "prod", "other") },
+			want:   []string{"two "},
+		},
 		"a retired cluster": {change: func(r *hydratetest.Repo) {
 			r.Write("clusters/a.yaml", emptyClusters[:len(emptyClusters)-2]+", state: retired}\n")
 		}},
@@ -77,10 +83,14 @@ func TestEmptied(t *testing.T) {
 				"apps/web")
 			r.Write("apps/db/m/x.yaml", "a: [")
 		}},
-		"some apps are compared": {change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps") },
-			alter: func(q *compare.Request) { q.Apps = []string{"web"} }},
-		"a whole environment": {change: func(*hydratetest.Repo) {},
-			alter: func(q *compare.Request) { q.Against = compare.AgainstNothing }},
+		"some apps are compared": {
+			change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps") },
+			alter:  func(q *compare.Request) { q.Apps = []string{"web"} },
+		},
+		"a whole environment": {
+			change: func(*hydratetest.Repo) {},
+			alter:  func(q *compare.Request) { q.Against = compare.AgainstNothing },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,8 +148,10 @@ func TestEmptiedMoved(t *testing.T) {
 				1))
 			app(r, "web", c.place, "web")
 			r.Commit("move")
-			request := compare.Request{Head: r.Resolve("HEAD"), Against: compare.AgainstBranches,
-				Environments: []string{"dev"}}
+			request := compare.Request{
+				Head: r.Resolve("HEAD"), Against: compare.AgainstBranches,
+				Environments: []string{"dev"},
+			}
 			if got, err := run(r, request).Emptied(t.Context()); err != nil || len(got) != c.want {
 				t.Errorf("the result of Emptied is %+v, want %d (the error is %v)", got, c.want, err)
 			}

@@ -14,8 +14,15 @@ func TestCandidatesByCluster(t *testing.T) {
 	t.Parallel()
 	view := &source.View{Fleet: &fleet.Fleet{Clusters: make([]*fleet.Cluster, 9)}}
 	c := &run{views: [2]*source.View{nil, view}}
-	for _, one := range [][2]string{{"a", "1"}, {"a", "2"}, {"b", "1"}, {"c", "1"}, {"a", "3"}, {"b", "2"},
-		{"a", "4"}} {
+	for _, one := range [][2]string{
+		{"a", "1"},
+		{"a", "2"},
+		{"b", "1"},
+		{"c", "1"},
+		{"a", "3"},
+		{"b", "2"},
+		{"a", "4"},
+	} {
 		c.list = append(c.list, &candidate{cluster: one[0], app: one[1]})
 	}
 	before := slices.Clone(c.list)

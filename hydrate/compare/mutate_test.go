@@ -63,8 +63,10 @@ type whole struct {
 }
 
 func wholeOf(r *hydratetest.Repo, h *hydrate.Hydrator, revision string) (whole, error) {
-	c, err := compare.Run(r.T.Context(), h, compare.Request{Against: compare.AgainstNothing, Head: r.Resolve(revision),
-		Key: []byte("k")})
+	c, err := compare.Run(r.T.Context(), h, compare.Request{
+		Against: compare.AgainstNothing, Head: r.Resolve(revision),
+		Key: []byte("k"),
+	})
 	if err != nil {
 		return whole{}, err
 	}

@@ -148,8 +148,10 @@ func alike(c *run) [][]*Target {
 			sum = sumOf(t.Files)
 			sums[t.Trees] = sum
 		}
-		key := likeness{t.Target.App.Name, sum, diff.Sync(c.views[1].Fleet.SyncOf(t.Environment)), c.keeps(t),
-			forces(c.views[1].Fleet, t), t.BaseUnknown}
+		key := likeness{
+			t.Target.App.Name, sum, diff.Sync(c.views[1].Fleet.SyncOf(t.Environment)), c.keeps(t),
+			forces(c.views[1].Fleet, t), t.BaseUnknown,
+		}
 		n, ok := find[key]
 		if !ok {
 			n = len(out)

@@ -66,8 +66,10 @@ func (c *run) previewTree(ctx context.Context, differing []*candidate, side int)
 			return gitstore.Hash{}, err
 		}
 		key := [2]string{one.target().Cluster.Environment, one.cluster}
-		byCluster[key] = append(byCluster[key], gitstore.Entry{Name: one.app, Mode: gitstore.ModeTree,
-			Hash: one.trees[side]})
+		byCluster[key] = append(byCluster[key], gitstore.Entry{
+			Name: one.app, Mode: gitstore.ModeTree,
+			Hash: one.trees[side],
+		})
 	}
 	environments := map[string][]gitstore.Entry{}
 	for key, apps := range byCluster {
@@ -75,8 +77,10 @@ func (c *run) previewTree(ctx context.Context, differing []*candidate, side int)
 		if err != nil {
 			return gitstore.Hash{}, err
 		}
-		environments[key[0]] = append(environments[key[0]], gitstore.Entry{Name: key[1], Mode: gitstore.ModeTree,
-			Hash: tree})
+		environments[key[0]] = append(environments[key[0]], gitstore.Entry{
+			Name: key[1], Mode: gitstore.ModeTree,
+			Hash: tree,
+		})
 	}
 	var entries []gitstore.Entry
 	for name, clusters := range environments {
@@ -124,7 +128,8 @@ func Previews(ctx context.Context, branches gitstore.Branches, prefix string) ([
 // movePreview moves a branch of a preview, or deletes it if to is zero. The branches may have been listed before the
 // rendering, so it lists them again if the branch has moved since.
 func movePreview(ctx context.Context, branches gitstore.Branches, w *gitstore.Writer, name string,
-	to gitstore.Hash) error {
+	to gitstore.Hash,
+) error {
 	for again := true; ; again = false {
 		refs, err := branches.List(ctx, name)
 		if err != nil || refs[name] == to {

@@ -26,8 +26,10 @@ type Reads struct {
 
 // NewReads returns the reads of a fleet.
 func NewReads(f *fleet.Fleet) *Reads {
-	return &Reads{fleet: f, placed: newPlacements([2]*source.View{nil, {Fleet: f}}),
-		facts: map[[2]string][sha256.Size]byte{}}
+	return &Reads{
+		fleet: f, placed: newPlacements([2]*source.View{nil, {Fleet: f}}),
+		facts: map[[2]string][sha256.Size]byte{},
+	}
 }
 
 // sync is the tool that applies the branches of an environment; "" if it is unknown.
@@ -52,7 +54,8 @@ func (r *Reads) factsOf(cluster, app string) map[string]string {
 // Digest returns a digest of everything that States reads of the fleet to compare two trees of an environment branch.
 // It reads trees, and no objects.
 func (r *Reads) Digest(ctx context.Context, store *gitstore.Store, environment string, before,
-	after gitstore.Hash) ([]byte, error) {
+	after gitstore.Hash,
+) ([]byte, error) {
 	sum := sha256.New()
 	write(sum, environment, string(r.sync(environment)))
 	apps := map[string]bool{}
@@ -102,7 +105,8 @@ func write(sum hash.Hash, parts ...string) {
 // eachTarget calls do for each app on each cluster of two trees of an environment branch, those of workspaces included.
 // With changed, it leaves out clusters whose trees are equal.
 func eachTarget(ctx context.Context, store *gitstore.Store, trees [2]gitstore.Hash, changed bool,
-	do func(cluster, app string, trees [2]gitstore.Hash) error) error {
+	do func(cluster, app string, trees [2]gitstore.Hash) error,
+) error {
 	apps := func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error) {
 		return branch.Apps(ctx, store, tree)
 	}

@@ -21,8 +21,10 @@ func (i importer) Detect(context.Context, fleet.Tree) ([]byte, error) { return n
 func (i importer) Import(context.Context, fleet.Tree, fleet.ImportRequest) ([]fleet.Imported, fleet.Problems, error) {
 	var out []fleet.Imported
 	for _, c := range i.clusters {
-		out = append(out, fleet.Imported{Cluster: c, App: "extra", File: "sluice.yaml", Line: 1, Kind: "Kustomization",
-			Namespace: "extra"})
+		out = append(out, fleet.Imported{
+			Cluster: c, App: "extra", File: "sluice.yaml", Line: 1, Kind: "Kustomization",
+			Namespace: "extra",
+		})
 	}
 	return out, nil, nil
 }
@@ -64,8 +66,10 @@ func TestReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, _, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "prod",
-			Before: before.Tree, After: after.Tree, Key: []byte("k")})
+		set, _, err := compare.States(t.Context(), h, compare.StatesRequest{
+			Fleet: f, Environment: "prod",
+			Before: before.Tree, After: after.Tree, Key: []byte("k"),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,16 +110,24 @@ func TestReads(t *testing.T) {
 		"a value without a reference": {edit: replace(global, "config:", "replicas: 4\nconfig:")},
 		"a value of an app without a change": {edit: replace("apps/shop/layers/global/values.yaml",
 			"${cluster.vars.domain}", "${cluster.vars.shortName}")},
-		"a variable that a changed app uses": {edit: replace(cluster, "lbRange: ", "lbRange: 192.0.2.0/24 #"),
-			counts: true, shows: true},
-		"a layer that no longer refers to it": {edit: replace(global, "${cluster.vars.lbRange}", "one"),
-			counts: true, shows: true},
+		"a variable that a changed app uses": {
+			edit:   replace(cluster, "lbRange: ", "lbRange: 192.0.2.0/24 #"),
+			counts: true, shows: true,
+		},
+		"a layer that no longer refers to it": {
+			edit:   replace(global, "${cluster.vars.lbRange}", "one"),
+			counts: true, shows: true,
+		},
 		"the sync tool": {edit: replace("sluice.yaml", "    - name: prod\n",
 			"    - name: prod\n      sync: flux\n"), counts: true},
-		"the placement of a changed app": {edit: replace("apps/gateway/app.yaml", "[core, edge]", "[core]"),
-			counts: true},
-		"a cluster": {edit: replace(cluster, class, class+"\n  state: retired"),
-			counts: true, shows: true},
+		"the placement of a changed app": {
+			edit:   replace("apps/gateway/app.yaml", "[core, edge]", "[core]"),
+			counts: true,
+		},
+		"a cluster": {
+			edit:   replace(cluster, class, class+"\n  state: retired"),
+			counts: true, shows: true,
+		},
 		"the placement of an import": {edit: func() {}, clusters: all[:2], counts: true, shows: true},
 	} {
 		c.edit()

@@ -42,8 +42,10 @@ type batch struct {
 
 // render sets the trees of every candidate, or the error.
 func (c *run) render(ctx context.Context) error {
-	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[recordedOn]*branch.Recorded{},
-		batches: [2]map[string]*batch{{}, {}}}
+	t := &trees{
+		run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[recordedOn]*branch.Recorded{},
+		batches: [2]map[string]*batch{{}, {}},
+	}
 	for some := range slices.Chunk(c.list, chunk) {
 		targets, err := t.targets(ctx, some)
 		if err != nil {

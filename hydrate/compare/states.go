@@ -40,11 +40,14 @@ var ErrTooMany = errors.New("too many targets differ")
 // States compares two states of an environment branch, as the branch holds them: it renders nothing. Notes name files
 // that were not compared.
 func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes *diff.ChangeSet, notes []string,
-	err error) {
+	err error,
+) {
 	r.Most, r.MostBytes, r.MostObjects = cmp.Or(r.Most, mostPairs), cmp.Or(r.MostBytes, mostBytes),
 		cmp.Or(r.MostObjects, mostObjects)
-	s := &states{request: r, store: h.Store, reads: NewReads(r.Fleet),
-		reader: objects.NewReader(h.Store, diff.NewMasker(r.Key)), pairs: map[[2]gitstore.Hash]*objects.Difference{}}
+	s := &states{
+		request: r, store: h.Store, reads: NewReads(r.Fleet),
+		reader: objects.NewReader(h.Store, diff.NewMasker(r.Key)), pairs: map[[2]gitstore.Hash]*objects.Difference{},
+	}
 	s.reader.LimitTo(r.MostBytes)
 	var targets []diff.Target
 	if err = s.find(ctx); err == nil {
@@ -108,7 +111,8 @@ type folders func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, er
 
 // each calls do for the folders of two trees, by name. Folders that begin with a dot are Sluice's own.
 func each(ctx context.Context, trees [2]gitstore.Hash, read folders,
-	do func(name string, trees [2]gitstore.Hash) error) error {
+	do func(name string, trees [2]gitstore.Hash) error,
+) error {
 	both := map[string][2]gitstore.Hash{}
 	for i, tree := range trees {
 		if tree.IsZero() {

@@ -30,21 +30,29 @@ func TestStates(t *testing.T) {
 		before, after gitstore.Hash
 		want          []string
 	}{
-		{before.Tree, after.Tree,
-			[]string{"shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop"}},
-		{after.Tree, before.Tree,
-			[]string{"shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop"}},
+		{
+			before.Tree, after.Tree,
+			[]string{"shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop"},
+		},
+		{
+			after.Tree, before.Tree,
+			[]string{"shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop"},
+		},
 		{after.Tree, after.Tree, nil},
 	} {
-		set, notes, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "prod",
-			Before: one.before, After: one.after, Key: []byte("k")})
+		set, notes, err := compare.States(t.Context(), h, compare.StatesRequest{
+			Fleet: f, Environment: "prod",
+			Before: one.before, After: one.after, Key: []byte("k"),
+		})
 		if err != nil || len(notes) > 0 {
 			t.Fatal(err, notes)
 		}
 		expectLines(t, lines(set), one.want...)
 	}
-	all, _, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "prod",
-		After: after.Tree})
+	all, _, err := compare.States(t.Context(), h, compare.StatesRequest{
+		Fleet: f, Environment: "prod",
+		After: after.Tree,
+	})
 	if err != nil || len(all.Groups) == 0 || strings.Contains(strings.Join(lines(all), " "), "changed") {
 		t.Errorf("from nothing: %v %v", lines(all), err)
 	}
@@ -92,8 +100,10 @@ func TestStatesOfWorkspaces(t *testing.T) {
 		{second.Tree, third.Tree, "team/web on dev/* (2): changed ConfigMap team/web"},
 		{third.Tree, first.Tree, "team/web on dev/* (2): removed ConfigMap team/web"},
 	} {
-		set, notes, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "dev",
-			Before: one.before, After: one.after, Key: []byte("k")})
+		set, notes, err := compare.States(t.Context(), h, compare.StatesRequest{
+			Fleet: f, Environment: "dev",
+			Before: one.before, After: one.after, Key: []byte("k"),
+		})
 		if err != nil || len(notes) > 0 {
 			t.Error(one.want, err, notes)
 			continue

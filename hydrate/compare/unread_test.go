@@ -139,28 +139,46 @@ data: {key: one}
 		app                          string
 		declared                     string // a line of the declaration's diff; "" for none
 	}{
-		"chart of another repository": {fluxFleet, other, "apps/web/web.yaml", "web:one", "web:two",
-			"web.web", "+    image: registry/web:two"},
-		"tag of the chart's repository": {fluxFleet, other, "apps/web/web.yaml", "tag: v1", "tag: v2",
-			"web.web", ""},
-		"values of a Secret that is not in Git": {fluxFleet, vault, "apps/web/web.yaml", "web:one", "web:two",
-			"web.web", "+    image: registry/web:two"},
-		"chart of a release with such values": {fluxFleet, vault, "charts/web/templates/cm.yaml", "image:", "other:",
-			"web.web", ""},
-		"new file in such a chart": {fluxFleet, vault, "charts/web/templates/new.yaml", "",
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\n", "web.web", ""},
+		"chart of another repository": {
+			fluxFleet, other, "apps/web/web.yaml", "web:one", "web:two",
+			"web.web", "+    image: registry/web:two",
+		},
+		"tag of the chart's repository": {
+			fluxFleet, other, "apps/web/web.yaml", "tag: v1", "tag: v2",
+			"web.web", "",
+		},
+		"values of a Secret that is not in Git": {
+			fluxFleet, vault, "apps/web/web.yaml", "web:one", "web:two",
+			"web.web", "+    image: registry/web:two",
+		},
+		"chart of a release with such values": {
+			fluxFleet, vault, "charts/web/templates/cm.yaml", "image:", "other:",
+			"web.web", "",
+		},
+		"new file in such a chart": {
+			fluxFleet, vault, "charts/web/templates/new.yaml", "",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\n", "web.web", "",
+		},
 		"file beside a failed kustomization":     {fluxFleet, broken, "apps/web/child.yaml", "1h", "2h", "apps", ""},
 		"file of a failed Kustomization's child": {fluxFleet, broken, "deploy/child/cm.yaml", "one", "two", "apps", ""},
-		"revision of another repository": {argoFleet, remote, "argocd/web.yaml", "v1.0.0", "v2.0.0", "web",
-			"+    targetRevision: v2.0.0"},
-		"env of a plugin": {argoFleet, plugin, "argocd/plug.yaml", "value: one", "value: two",
-			"plug", "+        value: two"},
+		"revision of another repository": {
+			argoFleet, remote, "argocd/web.yaml", "v1.0.0", "v2.0.0", "web",
+			"+    targetRevision: v2.0.0",
+		},
+		"env of a plugin": {
+			argoFleet, plugin, "argocd/plug.yaml", "value: one", "value: two",
+			"plug", "+        value: two",
+		},
 		"new file of a plugin": {argoFleet, plugin, "plug/env.txt", "", "A=1", "plug", ""},
-		"Application of an unknown cluster": {argoFleet, elsewhere, "argocd/far.yaml", "namespace: web",
-			"namespace: far", "far", "+    namespace: far"},
+		"Application of an unknown cluster": {
+			argoFleet, elsewhere, "argocd/far.yaml", "namespace: web",
+			"namespace: far", "far", "+    namespace: far",
+		},
 		"its files": {argoFleet, elsewhere, "far/cm.yaml", "one", "two", "far", ""},
-		"files of a set that a server decides": {argoFleet, set, "previews/web/cm.yaml", "one", "two",
-			"previews.appset", ""},
+		"files of a set that a server decides": {
+			argoFleet, set, "previews/web/cm.yaml", "one", "two",
+			"previews.appset", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,10 +236,14 @@ spec:
 		fleet, files, file, reason string
 	}{
 		"not listed": {fluxFleet, base, "apps/web/left.yaml", "apps/web/kustomization.yaml does not list it"},
-		"unreached root": {fluxFleet, base, "apps/dev/cm.yaml",
-			"the Kustomization apps (clusters/dev/apps.yaml) names apps/dev, and no cluster reaches it"},
-		"chart of nobody": {fluxFleet, base, "charts/old/values.yaml",
-			"no known target renders the chart charts/old"},
+		"unreached root": {
+			fluxFleet, base, "apps/dev/cm.yaml",
+			"the Kustomization apps (clusters/dev/apps.yaml) names apps/dev, and no cluster reaches it",
+		},
+		"chart of nobody": {
+			fluxFleet, base, "charts/old/values.yaml",
+			"no known target renders the chart charts/old",
+		},
 		"nothing is generated": {argoFleet, set, "tools/cm.yaml", "its cluster generator matches none"},
 		"of another tool":      {fluxFleet, base, "Taskfile.yaml", ""},
 		"read":                 {fluxFleet, base, "apps/web/cm.yaml", ""},

@@ -30,7 +30,8 @@ const batchFiles = 1 << 14
 // for equal keys, and several calls run at the same time. In memory is one batch: about batchFiles objects, or those of
 // one cluster if it has more.
 func Batches(ctx context.Context, n int, at func(i int) Part,
-	read func(ctx context.Context, i int) ([]policy.Object, error)) policy.Subjects {
+	read func(ctx context.Context, i int) ([]policy.Object, error),
+) policy.Subjects {
 	return func(yield func([]policy.Subject, error) bool) {
 		for _, batch := range batches(n, at, batchFiles) {
 			list, err := subjects(ctx, batch, at, read)
@@ -95,7 +96,8 @@ func batches(n int, at func(i int) Part, most int) [][]int {
 
 // subjects reads the targets of a batch, on all processors. Those without objects are left out.
 func subjects(ctx context.Context, batch []int, at func(i int) Part,
-	read func(ctx context.Context, i int) ([]policy.Object, error)) ([]policy.Subject, error) {
+	read func(ctx context.Context, i int) ([]policy.Object, error),
+) ([]policy.Subject, error) {
 	places := map[Key]int{} // in distinct
 	var distinct []int
 	for _, i := range batch {

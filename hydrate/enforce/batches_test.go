@@ -23,8 +23,10 @@ func TestBatchesHaveWholeClusters(t *testing.T) {
 	// App by app, as a list of candidates can be. Every second target has a state of the cluster of its own.
 	at := func(i int) Part {
 		c := i % clusters
-		return Part{Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", c)},
-			App: policy.App{Name: fmt.Sprint("a-", i/clusters)}, Objects: treesOfTest(i), Files: files}
+		return Part{
+			Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", c)},
+			App:     policy.App{Name: fmt.Sprint("a-", i/clusters)}, Objects: treesOfTest(i), Files: files,
+		}
 	}
 	where, seen := map[string]int{}, map[int]bool{}
 	list := batches(clusters*apps, at, most)
@@ -69,8 +71,10 @@ func TestBatchesReadOnce(t *testing.T) {
 	t.Parallel()
 	const n = 100
 	at := func(i int) Part {
-		return Part{Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", i)}, App: policy.App{Name: "web"},
-			Objects: treesOfTest(i % 2), Files: batchFiles}
+		return Part{
+			Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", i)}, App: policy.App{Name: "web"},
+			Objects: treesOfTest(i % 2), Files: batchFiles,
+		}
 	}
 	var read atomic.Int32
 	object := []policy.Object{{Key: "a", Object: manifest.Object{"kind": "ConfigMap"}}}

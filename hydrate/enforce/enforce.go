@@ -49,8 +49,10 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own),
-		own: c.Fleet.Enforces(c.Environment, true), reader: objects.NewReader(g.store, diff.NewMasker(g.key))}
+	j := &judgement{
+		gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own),
+		own: c.Fleet.Enforces(c.Environment, true), reader: objects.NewReader(g.store, diff.NewMasker(g.key)),
+	}
 	if err := j.compare(ctx); err != nil {
 		return nil, err
 	}
@@ -75,8 +77,10 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	bounded, err := engine.Confine(ctx, policy.Input{Subjects: j.subjects(ctx, confined),
-		Surroundings: j.surroundings()})
+	bounded, err := engine.Confine(ctx, policy.Input{
+		Subjects:     j.subjects(ctx, confined),
+		Surroundings: j.surroundings(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -226,8 +230,10 @@ func (j *judgement) violations(findings []policy.Finding) []hydrate.Violation {
 		if !ok {
 			at = len(out)
 			index[key] = at
-			out = append(out, hydrate.Violation{Rule: f.Rule, App: f.App, Object: f.Object.String(), Path: f.Path,
-				Message: f.Message, Hint: f.Hint})
+			out = append(out, hydrate.Violation{
+				Rule: f.Rule, App: f.App, Object: f.Object.String(), Path: f.Path,
+				Message: f.Message, Hint: f.Hint,
+			})
 		}
 		out[at].Clusters = append(out[at].Clusters, f.Cluster)
 	}

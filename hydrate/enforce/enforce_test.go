@@ -28,9 +28,12 @@ func run(r *hydratetest.Repo, change func(*hydrate.Request)) hydrate.Environment
 	h := r.Hydrator(2)
 	config := h.Config
 	config.Gate = enforce.New(h.Store, []byte("key"), func(ctx context.Context, tree gitstore.Hash,
-		_ bool) (*policy.Engine, error) {
-		return policy.Load(ctx, h.Store.Snapshot(ctx, tree), policy.Options{Now: time.Now(),
-			Workspaces: boundsOf(ctx, h, tree)})
+		_ bool,
+	) (*policy.Engine, error) {
+		return policy.Load(ctx, h.Store.Snapshot(ctx, tree), policy.Options{
+			Now:        time.Now(),
+			Workspaces: boundsOf(ctx, h, tree),
+		})
 	})
 	request := hydrate.Request{Commit: r.Resolve("HEAD"), Write: true, Environments: []string{"dev"}}
 	if change != nil {
@@ -136,11 +139,14 @@ func TestLoaderErrorsEndTheRun(t *testing.T) {
 	config := h.Config
 	lost := errors.New("the disk is gone")
 	config.Gate = enforce.New(h.Store, nil, func(context.Context, gitstore.Hash, bool) (*policy.Engine,
-		error) {
+		error,
+	) {
 		return nil, lost
 	})
-	_, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: r.Resolve("HEAD"), Write: true,
-		Environments: []string{"dev"}})
+	_, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{
+		Commit: r.Resolve("HEAD"), Write: true,
+		Environments: []string{"dev"},
+	})
 	if !errors.Is(err, lost) {
 		t.Errorf("the error is %v", err)
 	}

@@ -121,17 +121,32 @@ func TestSeveralAppsDoNotTakeAnObjectOver(t *testing.T) {
 		first, then  []string
 		held, status string
 	}{
-		"two apps": {[]string{"web"}, []string{"team-a/web", "team-a/zap"}, "team-a",
-			"updated"},
+		"two apps": {
+			[]string{"web"},
+			[]string{"team-a/web", "team-a/zap"},
+			"team-a",
+			"updated",
+		},
 		"two apps, one after another":     {[]string{"web"}, []string{"team-a/zap"}, "team-a", "updated"},
 		"two apps at once with the fleet": {nil, []string{"web", "team-a/app", "team-a/zap"}, "team-a", "updated"},
 		"two apps that had it":            {[]string{"team-a/app", "team-a/zap"}, []string{"web"}, "", "refused"},
-		"one of two apps had it": {[]string{"team-a/zap"}, []string{"web", "team-a/app"}, "team-a",
-			"refused"},
-		"three parties, the fleet first": {[]string{"web"}, []string{"team-a/zap", "team-b/zap"}, "team-a team-b",
-			"updated"},
-		"three parties, a workspace first": {[]string{"team-a/zap"}, []string{"base", "team-a/app", "team-b/app"},
-			"team-a team-b", "refused"},
+		"one of two apps had it": {
+			[]string{"team-a/zap"},
+			[]string{"web", "team-a/app"},
+			"team-a",
+			"refused",
+		},
+		"three parties, the fleet first": {
+			[]string{"web"},
+			[]string{"team-a/zap", "team-b/zap"},
+			"team-a team-b",
+			"updated",
+		},
+		"three parties, a workspace first": {
+			[]string{"team-a/zap"},
+			[]string{"base", "team-a/app", "team-b/app"},
+			"team-a team-b", "refused",
+		},
 		"two apps of the fleet": {[]string{"web"}, []string{"base", "team-a/zap"}, "team-a", "updated"},
 	} {
 		t.Run(name, func(t *testing.T) {

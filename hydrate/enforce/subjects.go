@@ -11,8 +11,10 @@ import (
 
 // Cluster returns the cluster in the form in which the policy reads it.
 func Cluster(c *fleet.Cluster) *policy.Cluster {
-	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion,
-		Labels: c.Labels, Vars: c.Vars}
+	return &policy.Cluster{
+		Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion,
+		Labels: c.Labels, Vars: c.Vars,
+	}
 }
 
 // Changed returns the objects of after in the form in which the policy reads them. The old state of each is the object

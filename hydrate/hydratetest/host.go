@@ -34,8 +34,10 @@ func NewHost(t *testing.T) *Host {
 	h := &Host{T: t, Root: t.TempDir()}
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env: []string{"GIT_PROJECT_ROOT=" + h.Root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null",
-			"GIT_CONFIG_SYSTEM=/dev/null"},
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + h.Root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null",
+			"GIT_CONFIG_SYSTEM=/dev/null",
+		},
 	}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
@@ -64,8 +66,10 @@ func (h *Host) Requests() []string {
 // Git runs git in a repository and returns its output.
 func (h *Host) Git(name string, args ...string) string {
 	h.T.Helper()
-	cmd := exec.CommandContext(h.T.Context(), "git", append([]string{"-C", filepath.Join(h.Root, name), "-c",
-		"user.name=A", "-c", "user.email=a@example.com"}, args...)...)
+	cmd := exec.CommandContext(h.T.Context(), "git", append([]string{
+		"-C", filepath.Join(h.Root, name), "-c",
+		"user.name=A", "-c", "user.email=a@example.com",
+	}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		h.T.Fatalf("git %v: %v\n%s", args, err, out)

@@ -118,8 +118,10 @@ func (v *Inventory) contentsOf(ctx context.Context, cluster string) (*contents, 
 
 // list reads the contents of a cluster.
 func (v *Inventory) list(ctx context.Context, c Cluster) (*contents, error) {
-	out := &contents{apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{},
-		places: map[string][]place{}, owners: map[manifest.Identity][]string{}}
+	out := &contents{
+		apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{},
+		places: map[string][]place{}, owners: map[manifest.Identity][]string{},
+	}
 	if !c.Tree.IsZero() {
 		own, folders, err := branch.Parts(ctx, v.reader.store, c.Tree)
 		if err != nil {
@@ -154,7 +156,8 @@ func (v *Inventory) list(ctx context.Context, c Cluster) (*contents, error) {
 
 // each calls f for each app in the folder of a workspace.
 func (v *Inventory) each(ctx context.Context, workspace string, folder gitstore.Hash,
-	f func(app string, tree gitstore.Hash)) error {
+	f func(app string, tree gitstore.Hash),
+) error {
 	entries, err := v.reader.store.Tree(ctx, folder)
 	if err != nil {
 		return err

@@ -34,14 +34,17 @@ func TestDefinitionsHaveAnOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if trees[name], err = w.Tree([]gitstore.Entry{{Name: branch.DefinitionPrefix + "x.example.com.yaml",
-			Mode: gitstore.ModeFile, Hash: blob}}); err != nil {
+		if trees[name], err = w.Tree([]gitstore.Entry{{
+			Name: branch.DefinitionPrefix + "x.example.com.yaml",
+			Mode: gitstore.ModeFile, Hash: blob,
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, name)
 	}
 	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(context.Context, string) (Cluster,
-		error) {
+		error,
+	) {
 		return Cluster{Apps: listed(trees)}, nil
 	})
 	list, err := v.Definitions(t.Context(), "dev-1")
@@ -150,8 +153,10 @@ func TestAlikeClustersShareWhatIsRead(t *testing.T) {
 		if c == 13 {
 			want = []string{"app-2"}
 		}
-		got, err := v.Owners(t.Context(), fmt.Sprint(c), manifest.Identity{Kind: "ConfigMap", Namespace: "team",
-			Name: "x"})
+		got, err := v.Owners(t.Context(), fmt.Sprint(c), manifest.Identity{
+			Kind: "ConfigMap", Namespace: "team",
+			Name: "x",
+		})
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("cluster %d: %v %v, want %v", c, got, err, want)
 		}
@@ -211,8 +216,10 @@ func ownersOfManyClusters(t *testing.T, workspaces bool) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree, err := w.Tree([]gitstore.Entry{{Name: "configmap-" + object + ".yaml", Mode: gitstore.ModeFile,
-				Hash: blob}})
+			tree, err := w.Tree([]gitstore.Entry{{
+				Name: "configmap-" + object + ".yaml", Mode: gitstore.ModeFile,
+				Hash: blob,
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +238,8 @@ func ownersOfManyClusters(t *testing.T, workspaces bool) {
 		}
 	}
 	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster,
-		error) {
+		error,
+	) {
 		return given[cluster], nil
 	})
 	for i := range 400 {
@@ -239,8 +247,10 @@ func ownersOfManyClusters(t *testing.T, workspaces bool) {
 		for range 1 + r.IntN(2*fewCalls) {
 			object := fmt.Sprintf("x-%d", r.IntN(3*fewCalls)) // most are on no cluster
 			checkApps(t, v, cluster, object, owners[cluster][object], apps[cluster])
-			got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team",
-				Name: object})
+			got, err := v.Owners(t.Context(), cluster, manifest.Identity{
+				Kind: "ConfigMap", Namespace: "team",
+				Name: object,
+			})
 			if err != nil || !slices.Equal(got, owners[cluster][object]) {
 				t.Fatalf("%d: %s on %s: %v %v, want %v", i, object, cluster, got, err, owners[cluster][object])
 			}

@@ -24,7 +24,8 @@ func DecodeOne(text []byte) (manifest.Object, error) {
 // ByIdentity reads the objects of a target's tree, keyed by the identity that the renderer gave them. An object in
 // the app's namespace has two keys, with and without the namespace.
 func ByIdentity(ctx context.Context, store *gitstore.Store, tree gitstore.Hash,
-	namespace string) (map[manifest.Identity]manifest.Object, error) {
+	namespace string,
+) (map[manifest.Identity]manifest.Object, error) {
 	out := map[manifest.Identity]manifest.Object{}
 	if tree.IsZero() {
 		return out, nil

@@ -82,8 +82,10 @@ const cacheBytes = 16 << 20
 
 // NewReader returns a Reader that masks with mask.
 func NewReader(store *gitstore.Store, mask *diff.Masker) *Reader {
-	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{},
-		foreign: map[gitstore.Hash]string{}, learned: map[gitstore.Hash]bool{}}
+	return &Reader{
+		store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{},
+		foreign: map[gitstore.Hash]string{}, learned: map[gitstore.Hash]bool{},
+	}
 }
 
 // Notes lists the files that were skipped because Sluice did not write them, by path. Of equal files it names the

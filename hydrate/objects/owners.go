@@ -73,7 +73,8 @@ const fewCalls = 8
 // list of each app: a change of many clusters asks about few objects of each, and the apps of neighbouring clusters may
 // all differ. Clusters with workspaces have many apps, of which nearly all are equal from one cluster to the next.
 func (v *Inventory) finder(ctx context.Context, c *contents) (func(ctx context.Context, name string) ([]place, error),
-	error) {
+	error,
+) {
 	if v.asked != c {
 		v.asked, v.calls = c, 0
 	}

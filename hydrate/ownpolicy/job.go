@@ -158,8 +158,10 @@ func job(ctx context.Context, input []byte, _ worker.Ask) ([]byte, error) {
 }
 
 func judgedByOwn(ctx context.Context, task *ownTask) (ownAnswer, error) {
-	engine, err := policy.LoadOwn(ctx, task.Dir, task.Files, policy.Options{Now: task.Now,
-		Environments: task.Environments, Parallel: 1, RuleTimeout: ownRule})
+	engine, err := policy.LoadOwn(ctx, task.Dir, task.Files, policy.Options{
+		Now:          task.Now,
+		Environments: task.Environments, Parallel: 1, RuleTimeout: ownRule,
+	})
 	if problems, ok := errors.AsType[policy.Problems](err); ok {
 		const shown = 20
 		return ownAnswer{Problems: problems[:min(len(problems), shown)]}, nil

@@ -127,7 +127,8 @@ func Environments(f *fleet.Fleet) []string {
 
 // Judge implements policy.Own.
 func (o *own) Judge(ctx context.Context, workspace string, subjects []policy.Subject,
-	used *policy.OwnUse) (*policy.OwnResult, error) {
+	used *policy.OwnUse,
+) (*policy.OwnResult, error) {
 	w, ok := o.fleet.Workspace(workspace)
 	if !ok || w.PolicyDir() == "" {
 		return nil, nil //nolint:nilnil // it has no policy
@@ -148,7 +149,8 @@ func (o *own) Judge(ctx context.Context, workspace string, subjects []policy.Sub
 
 // ask judges subjects in as many calls as their size needs. The last answer has the failure, if there is one.
 func (o *own) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Subject, used *policy.OwnUse) ([]ownAnswer,
-	error) {
+	error,
+) {
 	files, problem, err := o.files(ctx, w)
 	if err != nil || problem != "" {
 		return []ownAnswer{{Failed: problem}}, err
@@ -286,8 +288,10 @@ func InWorker(ctx context.Context, r renderer.Renderer, input []byte) ([]byte, e
 		return nil, renderer.ErrNoWorkers
 	}
 	var spent time.Duration
-	data, err := caller.Call(ctx, worker.Call{Job: Job, Input: input, Timeout: ownTimeout, CPU: ownTimeout,
-		MaxOutput: ownOutput, Spent: &spent})
+	data, err := caller.Call(ctx, worker.Call{
+		Job: Job, Input: input, Timeout: ownTimeout, CPU: ownTimeout,
+		MaxOutput: ownOutput, Spent: &spent,
+	})
 	_, refused := errors.AsType[*worker.JobError](err)
 	if refused || worker.IsLimit(err) || errors.Is(err, worker.ErrProtocol) {
 		data, err = json.Marshal(ownAnswer{Failed: err.Error(), Limit: true})
@@ -395,7 +399,8 @@ func (e Evaluator) Proposed(ctx context.Context, judging, head gitstore.Hash) ([
 
 // same reports whether a workspace has the same policy in two trees.
 func (e Evaluator) same(ctx context.Context, judging, head gitstore.Hash, before *fleet.Fleet,
-	w *fleet.Workspace) (bool, error) {
+	w *fleet.Workspace,
+) (bool, error) {
 	old, ok := before.Workspace(w.Name)
 	if !ok || old.Err != nil || old.PolicyDir() == "" {
 		return false, nil //nolint:nilerr // what cannot be read differs

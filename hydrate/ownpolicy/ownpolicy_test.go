@@ -60,7 +60,8 @@ func TestPartsOfManyClusters(t *testing.T) {
 // slowOwn returns the own policies of a workspace of which each call takes a time, and a target whose objects need ten
 // calls.
 func slowOwn(t *testing.T) (judge func(each time.Duration, used *policy.OwnUse) (*policy.OwnResult, int),
-	forget func()) {
+	forget func(),
+) {
 	t.Helper()
 	repo := hydratetest.New(t)
 	const header = "apiVersion: sluice.dev/v1alpha1\nkind: "
@@ -86,8 +87,10 @@ func slowOwn(t *testing.T) (judge func(each time.Duration, used *policy.OwnUse) 
 	forget()
 	subject := policy.Subject{Cluster: &policy.Cluster{Name: "dev-1"}, App: &policy.App{Name: "team-a/web"}}
 	for n := range 10 { // one fills a call
-		subject.Objects = append(subject.Objects, policy.Object{Key: fmt.Sprint(n),
-			Object: manifest.Object{"kind": "ConfigMap", "data": strings.Repeat("x", ownInput-1000)}})
+		subject.Objects = append(subject.Objects, policy.Object{
+			Key:    fmt.Sprint(n),
+			Object: manifest.Object{"kind": "ConfigMap", "data": strings.Repeat("x", ownInput-1000)},
+		})
 	}
 	return func(each time.Duration, used *policy.OwnUse) (*policy.OwnResult, int) {
 		t.Helper()

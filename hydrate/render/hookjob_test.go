@@ -17,8 +17,11 @@ func TestHookJobsGetForceAnnotationForFlux(t *testing.T) {
 	for _, c := range []struct {
 		sync string
 		want bool
-	}{{"  sync: flux\n  flux: {forceHookJobs: true}\n", true}, {"  sync: flux\n", false},
-		{"  sync: argocd\n  flux: {forceHookJobs: true}\n", false}} {
+	}{
+		{"  sync: flux\n  flux: {forceHookJobs: true}\n", true},
+		{"  sync: flux\n", false},
+		{"  sync: argocd\n  flux: {forceHookJobs: true}\n", false},
+	} {
 		r := hydratetest.New(t)
 		const base = "apiVersion: sluice.dev/v1alpha1\n"
 		r.Write("sluice.yaml", base+"kind: Fleet\nmetadata: {name: f}\nspec:\n  environments: [{name: dev}]\n"+c.sync)

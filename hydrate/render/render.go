@@ -125,7 +125,8 @@ func (o *Outcome) Defines() branch.Kinds {
 // returns only the error of the context. Several goroutines call progress with the number of jobs that are done.
 // Complete must follow.
 func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, progress func(done int)) ([]*Outcome,
-	error) {
+	error,
+) {
 	r := &round{t: t, jobs: jobs, w: w, out: make([]*Outcome, len(jobs)), progress: progress}
 	return r.out, r.run(ctx)
 }

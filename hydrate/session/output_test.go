@@ -9,14 +9,20 @@ import (
 // A credential goes only to its configured host.
 func TestOutputCredential(t *testing.T) {
 	auth := func(output string, env map[string]string) (string, error) {
-		r := Runtime{Git: gitstore.Auth{Token: env["SLUICE_GIT_TOKEN"]},
-			Output: OutputCredential{Auth: gitstore.Auth{Token: env["SLUICE_OUTPUT_GIT_TOKEN"]},
-				Host: env["SLUICE_OUTPUT_GIT_HOST"], Prefix: "SLUICE_OUTPUT_GIT_"}}
+		r := Runtime{
+			Git: gitstore.Auth{Token: env["SLUICE_GIT_TOKEN"]},
+			Output: OutputCredential{
+				Auth: gitstore.Auth{Token: env["SLUICE_OUTPUT_GIT_TOKEN"]},
+				Host: env["SLUICE_OUTPUT_GIT_HOST"], Prefix: "SLUICE_OUTPUT_GIT_",
+			},
+		}
 		a, err := r.outputAuth(output, "https://git.example.com/acme/fleet.git")
 		return a.Token, err
 	}
-	own := map[string]string{"SLUICE_GIT_TOKEN": "source", "SLUICE_OUTPUT_GIT_TOKEN": "output",
-		"SLUICE_OUTPUT_GIT_HOST": "out.example.com"}
+	own := map[string]string{
+		"SLUICE_GIT_TOKEN": "source", "SLUICE_OUTPUT_GIT_TOKEN": "output",
+		"SLUICE_OUTPUT_GIT_HOST": "out.example.com",
+	}
 	for output, want := range map[string]string{
 		"https://out.example.com/x.git":      "output",
 		"https://OUT.example.com/x.git":      "output",

@@ -70,8 +70,10 @@ func (s *Session) Schemas(ctx context.Context, tree gitstore.Hash, offline bool)
 
 // OwnPolicies evaluates the own policies of workspaces.
 func (s *Session) OwnPolicies() ownpolicy.Evaluator {
-	return ownpolicy.Evaluator{Fleets: s.Hydrator, Clock: s.Runtime.Clock, Exceeded: s.shared.exceeded,
-		Judge: s.judgeOwn}
+	return ownpolicy.Evaluator{
+		Fleets: s.Hydrator, Clock: s.Runtime.Clock, Exceeded: s.shared.exceeded,
+		Judge: s.judgeOwn,
+	}
 }
 
 func (r Runtime) loadPolicy(ctx context.Context, files fs.FS, o policy.Options, offline bool) (*policy.Engine, error) {

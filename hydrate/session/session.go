@@ -144,8 +144,10 @@ func Open(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) 
 	s := &Session{Runtime: r, url: isURL(o.Repo)}
 	var err error
 	if s.url {
-		s.Store, err = gitstore.Open(ctx, gitstore.Options{URL: o.Repo, CacheDir: o.Mirror, Auth: r.Git,
-			OneListing: o.OneListing})
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{
+			URL: o.Repo, CacheDir: o.Mirror, Auth: r.Git,
+			OneListing: o.OneListing,
+		})
 	} else {
 		s.Store, err = gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: r.Git})
 	}

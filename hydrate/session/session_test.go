@@ -60,8 +60,10 @@ func TestCredentialsOfOtherRepositories(t *testing.T) {
 func TestPushingKeepsTheCredentialForReading(t *testing.T) {
 	t.Parallel()
 	r := Runtime{Cache: t.TempDir(), Version: "test", Clock: time.Now, Git: gitstore.Auth{Token: "read"}}
-	s, err := Open(t.Context(), r, Options{Repo: "https://git.example.com/acme/fleet", Jobs: 1,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	s, err := Open(t.Context(), r, Options{
+		Repo: "https://git.example.com/acme/fleet", Jobs: 1,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,8 +104,10 @@ func readDependencies(snap *gitstore.Snapshot, dir string) ([]dependency, error)
 		seen[d.Name] = true
 		local, ok := strings.CutPrefix(d.Repository, "file://")
 		if !ok {
-			out = append(out, dependency{name: d.Name, ref: fetch.Ref{Repo: d.Repository, Chart: d.Name,
-				Version: d.Version}})
+			out = append(out, dependency{name: d.Name, ref: fetch.Ref{
+				Repo: d.Repository, Chart: d.Name,
+				Version: d.Version,
+			}})
 			continue
 		}
 		target := path.Join(dir, local)

@@ -122,8 +122,10 @@ func TestRemoteChartsOfOtherApps(t *testing.T) {
 // A chart's local dependency is in the chart's own repository.
 func TestDependenciesOfAnotherRepositorysChart(t *testing.T) {
 	for dir, cases := range map[string]map[string]bool{
-		".repositories/lib/charts/web": {"file://../common": true, "file://../../../../secret": false,
-			"file://../../../other/common": false, "file://../../../../../x": false},
+		".repositories/lib/charts/web": {
+			"file://../common": true, "file://../../../../secret": false,
+			"file://../../../other/common": false, "file://../../../../../x": false,
+		},
 		"charts/web": {"file://../common": true, "file://../../.repositories/lib/common": false},
 	} {
 		for repository, ok := range cases {

@@ -49,7 +49,8 @@ type load struct {
 }
 
 func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fleet.Repository, p pins) (*contents,
-	error) {
+	error,
+) {
 	c := &contents{
 		snap: snap, archives: archives, pins: p,
 		descriptions: map[string]description{}, loads: map[string]*load{}, edited: map[string]*kustomize.Walker{},
@@ -102,8 +103,10 @@ func (c *contents) manifests(dir string, app *fleet.App) (renderer.Content, erro
 
 // helm reads a chart and its dependencies, except those in charts/.
 func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[string]any) (*renderer.HelmSource, error) {
-	out := &renderer.HelmSource{Release: h.ReleaseName, Namespace: h.Namespace, IncludeCRDs: h.IncludeCRDs,
-		DropHooks: h.Hooks == "drop", SkipSchema: h.Schema == "skip"}
+	out := &renderer.HelmSource{
+		Release: h.ReleaseName, Namespace: h.Namespace, IncludeCRDs: h.IncludeCRDs,
+		DropHooks: h.Hooks == "drop", SkipSchema: h.Schema == "skip",
+	}
 	var err error
 	if out.Values, err = json.Marshal(values); err != nil {
 		return nil, err
@@ -124,7 +127,8 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 
 // chartDependencies reads the dependencies of a chart in the repository, except those in charts/.
 func (c *contents) chartDependencies(ctx context.Context, dir string, h *fleet.HelmSource) ([]renderer.Dependency,
-	error) {
+	error,
+) {
 	dependencies, err := c.dependencies(dir)
 	if err != nil {
 		return nil, err

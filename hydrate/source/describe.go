@@ -68,8 +68,10 @@ func sourceKey(src fleet.Source) string {
 		if err != nil { // chartID reports it
 			packed = " cannot be packed"
 		}
-		return packed + strings.Join([]string{"helm", src.Helm.Path, src.Helm.Repo, src.Helm.Chart, src.Helm.Version,
-			strings.Join(src.Helm.Verify, " ")}, "\x00")
+		return packed + strings.Join([]string{
+			"helm", src.Helm.Path, src.Helm.Repo, src.Helm.Chart, src.Helm.Version,
+			strings.Join(src.Helm.Verify, " "),
+		}, "\x00")
 	case src.Objects != nil:
 		return "objects\x00" + src.Objects.Digest
 	case src.Kustomize != nil:

@@ -99,7 +99,8 @@ func ownerOf(t fleet.Target, layer fleet.LayerFile) fleet.Target {
 
 // kustomizeChart reads the chart of an entry of helmCharts.
 func (c *contents) kustomizeChart(ctx context.Context, t fleet.Target, chart *kustomize.Chart) (renderer.KustomizeChart,
-	error) {
+	error,
+) {
 	out := renderer.KustomizeChart{Dir: chart.Dir, Index: chart.Index}
 	if _, err := kustomizeChartRefs(c, t, chart); err != nil { // the target may use them
 		return out, err

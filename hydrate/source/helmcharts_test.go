@@ -144,8 +144,10 @@ func TestHelmChartsOfAKustomizeRoot(tt *testing.T) {
 		t.Errorf("the versions are %q: %v", versions, err)
 	}
 	refs, _, err := before.Remote()
-	if err != nil || len(refs) != 1 || refs[0] != (fetch.Ref{Repo: "https://charts.org/acme", Chart: "web",
-		Version: "^1.0.0"}) {
+	if err != nil || len(refs) != 1 || refs[0] != (fetch.Ref{
+		Repo: "https://charts.org/acme", Chart: "web",
+		Version: "^1.0.0",
+	}) {
 		t.Errorf("the charts to lock are %v: %v", refs, err)
 	}
 }
@@ -155,8 +157,10 @@ func TestUnlockedHelmCharts(tt *testing.T) {
 	t := newChartsTest(tt)
 	v := t.open(chartsFleet(), map[string]string{"sluice.lock": ""})
 	_, _, err := t.bundle(v, "web")
-	for _, want := range []string{"apps/web/app.yaml:",
-		"apps/web/base/kustomization.yaml:2: helmCharts[0]: chart web ^1.0.0 from https://charts.org/acme is not in sluice.lock: run `sluice deps lock`"} {
+	for _, want := range []string{
+		"apps/web/app.yaml:",
+		"apps/web/base/kustomization.yaml:2: helmCharts[0]: chart web ^1.0.0 from https://charts.org/acme is not in sluice.lock: run `sluice deps lock`",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v should contain %q", err, want)
 		}

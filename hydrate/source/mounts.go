@@ -42,7 +42,8 @@ var errAlone = errors.New("other repositories are not read for a change by someb
 
 // Mount implements fleet.Mounts.
 func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fleet.Repository) (fleet.Tree,
-	map[string]error) {
+	map[string]error,
+) {
 	missing := map[string]error{}
 	all := func(err error) (fleet.Tree, map[string]error) {
 		for _, r := range repositories {
@@ -144,8 +145,10 @@ func lockProblems(err error) fleet.Problems {
 	}
 	var out fleet.Problems
 	for _, one := range all {
-		p := fleet.Problem{File: fetch.LockFile, Severity: fleet.SeverityError,
-			Message: strings.TrimPrefix(one.Error(), fetch.LockFile+": ")}
+		p := fleet.Problem{
+			File: fetch.LockFile, Severity: fleet.SeverityError,
+			Message: strings.TrimPrefix(one.Error(), fetch.LockFile+": "),
+		}
 		if rest, ok := strings.CutPrefix(one.Error(), fetch.LockFile+":"); ok {
 			if number, message, ok := strings.Cut(rest, ": "); ok {
 				if line, err := strconv.Atoi(number); err == nil {

@@ -94,18 +94,26 @@ func TestChangesOfFiles(t *testing.T) {
 		edited, others int
 		ok             bool
 	}{
-		"content": {gitstore.Change{Path: "x", Old: file(gitstore.ModeFile, 1),
-			New: file(gitstore.ModeFile, 2)}, 1, 0, true},
+		"content": {gitstore.Change{
+			Path: "x", Old: file(gitstore.ModeFile, 1),
+			New: file(gitstore.ModeFile, 2),
+		}, 1, 0, true},
 		"a new file":  {gitstore.Change{Path: "x", New: file(gitstore.ModeExecutable, 2)}, 0, 1, true},
 		"a file less": {gitstore.Change{Path: "x", Old: file(gitstore.ModeFile, 2)}, 0, 1, true},
-		"a mode": {gitstore.Change{Path: "x", Old: file(gitstore.ModeFile, 1),
-			New: file(gitstore.ModeExecutable, 1)}, 0, 0, false},
-		"a link": {gitstore.Change{Path: "x", Old: file(gitstore.ModeSymlink, 1),
-			New: file(gitstore.ModeSymlink, 2)}, 0, 0, false},
+		"a mode": {gitstore.Change{
+			Path: "x", Old: file(gitstore.ModeFile, 1),
+			New: file(gitstore.ModeExecutable, 1),
+		}, 0, 0, false},
+		"a link": {gitstore.Change{
+			Path: "x", Old: file(gitstore.ModeSymlink, 1),
+			New: file(gitstore.ModeSymlink, 2),
+		}, 0, 0, false},
 		"a new link":  {gitstore.Change{Path: "x", New: file(gitstore.ModeSymlink, 2)}, 0, 0, false},
 		"a link less": {gitstore.Change{Path: "x", Old: file(gitstore.ModeSymlink, 2)}, 0, 0, false},
-		"a link to a file": {gitstore.Change{Path: "x", Old: file(gitstore.ModeSymlink, 1),
-			New: file(gitstore.ModeFile, 2)}, 0, 0, false},
+		"a link to a file": {gitstore.Change{
+			Path: "x", Old: file(gitstore.ModeSymlink, 1),
+			New: file(gitstore.ModeFile, 2),
+		}, 0, 0, false},
 		"a submodule": {gitstore.Change{Path: "x", New: file(gitstore.ModeSubmodule, 2)}, 0, 0, false},
 	} {
 		edited, others, ok := ofFiles([]gitstore.Change{c.change})

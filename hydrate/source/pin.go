@@ -153,7 +153,8 @@ func tagOrder(a, b candidate) int {
 
 // ReplaceLock returns a tree with another lock file. The new objects exist only in memory.
 func ReplaceLock(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, lock *fetch.Lock) (gitstore.Hash,
-	error) {
+	error,
+) {
 	data, err := lock.Bytes()
 	if err != nil {
 		return tree, err

@@ -55,8 +55,10 @@ func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *R
 		importer = imports.NewIsolated(workers, archives)
 	}
 	views := lru.New[*View](maxViews)
-	return &Reader{store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer},
-		views: views}
+	return &Reader{
+		store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer},
+		views: views,
+	}
 }
 
 // Detecting makes the reader accept a repository of Flux or Argo CD objects without sluice.yaml, and treat it as
@@ -149,8 +151,10 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		r.loads, r.loader.Cache = 1, fleet.NewCache()
 	}
 	lost := &outages{}
-	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost,
-		credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}
+	m := &mounts{
+		store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost,
+		credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree,
+	}
 	f, problems := r.moved(ctx, m.snap)
 	if f == nil {
 		loader := r.loader
@@ -299,8 +303,10 @@ func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) (
 	}
 	// such as a folder with two files of one name; only its author can mend it
 	if errors.Is(err, gitstore.ErrMalformed) {
-		return nil, fleet.Problems{{File: ".", Severity: fleet.SeverityError,
-			Message: fmt.Sprintf("Sluice cannot tell what the commit changes: %v", err)}}
+		return nil, fleet.Problems{{
+			File: ".", Severity: fleet.SeverityError,
+			Message: fmt.Sprintf("Sluice cannot tell what the commit changes: %v", err),
+		}}
 	}
 	if err != nil {
 		return nil, err

@@ -10,12 +10,18 @@ import (
 func TestRemoteBases(t *testing.T) {
 	commit := strings.Repeat("a1", 20)
 	bases := &remoteBases{repositories: []remoteBase{
-		{address: giturl.Plain("https://github.com/acme/components.git"), refs: []string{"v1.2.0", commit},
-			dir: ".repositories/components"},
-		{address: giturl.Plain("https://github.com/acme/components"), refs: []string{"v2.0.0", commit},
-			dir: ".repositories/next"},
-		{address: giturl.Plain("ssh://git@git.example.com/group/sub/base"), refs: []string{"main", commit},
-			dir: ".repositories/base"},
+		{
+			address: giturl.Plain("https://github.com/acme/components.git"), refs: []string{"v1.2.0", commit},
+			dir: ".repositories/components",
+		},
+		{
+			address: giturl.Plain("https://github.com/acme/components"), refs: []string{"v2.0.0", commit},
+			dir: ".repositories/next",
+		},
+		{
+			address: giturl.Plain("ssh://git@git.example.com/group/sub/base"), refs: []string{"main", commit},
+			dir: ".repositories/base",
+		},
 	}}
 	for reference, want := range map[string]string{
 		"https://github.com/acme/components//base?ref=v1.2.0":         ".repositories/components/base",

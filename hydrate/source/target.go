@@ -105,8 +105,10 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 
 // Bundle reads all content that the rendering of the target depends on.
 func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
-	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.ChartVersion(),
-		APIVersions: t.Cluster.APIVersions, Helm: t.view.Fleet.Helm(t.Target)}
+	b := &renderer.Bundle{
+		Namespace: t.Namespace, KubeVersion: t.Cluster.ChartVersion(),
+		APIVersions: t.Cluster.APIVersions, Helm: t.view.Fleet.Helm(t.Target),
+	}
 	if strict := t.view.Fleet.Spec.Strict.UnmatchedPatches; strict != nil && !*strict {
 		b.AllowUnmatched = true
 	}
@@ -152,8 +154,10 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 		}
 		return renderer.Source{Helm: helm}, err
 	case src.Objects != nil:
-		content := renderer.Content{Name: src.Objects.Name, Digest: "objects " + src.Objects.Digest,
-			Files: []renderer.File{{Path: "objects.yaml", Data: src.Objects.Data}}}
+		content := renderer.Content{
+			Name: src.Objects.Name, Digest: "objects " + src.Objects.Digest,
+			Files: []renderer.File{{Path: "objects.yaml", Data: src.Objects.Data}},
+		}
 		return renderer.Source{Manifests: &renderer.ManifestsSource{Files: content}}, nil
 	case src.Kustomize != nil:
 		root, err := t.root(ctx, c.root(src.Kustomize))

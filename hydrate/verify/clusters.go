@@ -14,7 +14,8 @@ import (
 // verifyClusters compares the cluster branches with the clusters of a rendered environment. If the record explains
 // why a cluster runs an earlier state of the environment, the cluster is behind; otherwise it differs.
 func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fleet, st *branch.State,
-	tree gitstore.Hash) error {
+	tree gitstore.Hash,
+) error {
 	rendered, err := branch.ReadTree(ctx, r.h.Store, tree)
 	if err != nil {
 		return err
@@ -71,7 +72,8 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 
 // verifyOrigin reports a cluster branch whose tip no allowed key signed, or whose tip was made for another branch.
 func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, commit gitstore.Commit,
-	c *fleet.Cluster) error {
+	c *fleet.Cluster,
+) error {
 	origin, err := branch.Inspect(ctx, r.h.Store, commit, branch.Owner{Environment: out.Environment, Cluster: c.Name},
 		r.trunk.signers)
 	if err != nil {
@@ -81,8 +83,10 @@ func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, c
 		out.Unsigned = append(out.Unsigned, unsigned(ref, origin.Unsigned))
 	}
 	if origin.Misplaced && !r.trunk.signers.Empty() {
-		out.Unsigned = append(out.Unsigned, Signature{Branch: ref, Commit: commit.Hash.String(),
-			Reason: origin.Foreign})
+		out.Unsigned = append(out.Unsigned, Signature{
+			Branch: ref, Commit: commit.Hash.String(),
+			Reason: origin.Foreign,
+		})
 	}
 	return nil
 }
@@ -90,7 +94,8 @@ func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, c
 // behind returns the reason why a cluster runs an earlier state of its environment. It returns nil if the cluster
 // does not, or if nothing explains it.
 func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tree gitstore.Hash,
-	record rollout.Record) (*Behind, error) {
+	record rollout.Record,
+) (*Behind, error) {
 	e, _ := r.fleet.Environment(c.Environment) // a removed environment follows nothing
 	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && c.State != "frozen" {
 		return nil, nil //nolint:nilnil // hydration moves all clusters at once

@@ -11,7 +11,8 @@ import (
 // render renders an environment again from its source commits. If that is not possible, it returns the zero hash and
 // sets the reason in out.
 func (r *run) render(ctx context.Context, name string, st *branch.State, source gitstore.Commit,
-	out *Verification) (gitstore.Hash, error) {
+	out *Verification,
+) (gitstore.Hash, error) {
 	w, err := r.h.Store.NewWriter()
 	if err != nil {
 		return gitstore.Hash{}, err
@@ -23,8 +24,10 @@ func (r *run) render(ctx context.Context, name string, st *branch.State, source 
 	if len(st.Record.Apps)+len(st.Record.Clusters) > 0 {
 		return r.compose(ctx, name, &fresh, out, w)
 	}
-	done, err := r.h.RenderCommit(ctx, hydrate.CommitRequest{Environment: name, Commit: source, State: &fresh,
-		All: true}, w)
+	done, err := r.h.RenderCommit(ctx, hydrate.CommitRequest{
+		Environment: name, Commit: source, State: &fresh,
+		All: true,
+	}, w)
 	if err != nil {
 		return gitstore.Hash{}, err
 	}
@@ -36,7 +39,8 @@ func (r *run) render(ctx context.Context, name string, st *branch.State, source 
 
 // compose renders an environment whose apps come from several source commits.
 func (r *run) compose(ctx context.Context, name string, st *branch.State, out *Verification,
-	w *gitstore.Writer) (gitstore.Hash, error) {
+	w *gitstore.Writer,
+) (gitstore.Hash, error) {
 	source := st.Source()
 	st.Tip = gitstore.Commit{} // take no app from the branch
 	commits := map[string]gitstore.Commit{}
@@ -50,8 +54,10 @@ func (r *run) compose(ctx context.Context, name string, st *branch.State, out *V
 			return gitstore.Hash{}, nil //nolint:nilerr // reported in out
 		}
 	}
-	done, err := r.h.Compose(ctx, hydrate.Composition{Environment: name, Source: source, Running: st, Commits: commits,
-		All: true}, w)
+	done, err := r.h.Compose(ctx, hydrate.Composition{
+		Environment: name, Source: source, Running: st, Commits: commits,
+		All: true,
+	}, w)
 	if err != nil {
 		return gitstore.Hash{}, err
 	}

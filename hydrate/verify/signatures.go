@@ -93,7 +93,8 @@ func signedBranches(f *fleet.Fleet, names []string) ([]string, map[string]branch
 }
 
 func signatureOf(ctx context.Context, h *hydrate.Hydrator, name string, owner branch.Owner, tip gitstore.Hash,
-	t *trunk) (Signature, error) {
+	t *trunk,
+) (Signature, error) {
 	out := Signature{Branch: name, Commit: tip.String()}
 	commit, err := h.Store.Commit(ctx, tip)
 	if err != nil {

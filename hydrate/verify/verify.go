@@ -73,7 +73,8 @@ type Verification struct {
 // Run verifies environments. The fleet of head names the environments and their branches; no names means all. Nothing
 // of a branch is reused but the fields that `unstable: keep` keeps. now decides which freezes hold.
 func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names []string, now time.Time) ([]Verification,
-	error) {
+	error,
+) {
 	f, _, err := h.Fleet(ctx, head.Tree)
 	if err != nil {
 		return nil, err

@@ -32,8 +32,10 @@ func replace(r *hydratetest.Repo, name, message string, signer gitstore.Signer) 
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	hash, err := w.Commit(gitstore.CommitSpec{Tree: tip.Tree, Parents: tip.Parents, Author: tip.Author,
-		Committer: tip.Committer, Message: message, Signer: signer})
+	hash, err := w.Commit(gitstore.CommitSpec{
+		Tree: tip.Tree, Parents: tip.Parents, Author: tip.Author,
+		Committer: tip.Committer, Message: message, Signer: signer,
+	})
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -48,8 +50,10 @@ func hydrateSigned(r *hydratetest.Repo, signer gitstore.Signer) {
 	r.T.Helper()
 	config := r.Hydrator(2).Config
 	config.Signer = signer
-	result, err := hydrate.New(config).Hydrate(r.T.Context(), hydrate.Request{Commit: r.Resolve("main"), Write: true,
-		Environments: []string{"dev", "staging", "prod"}})
+	result, err := hydrate.New(config).Hydrate(r.T.Context(), hydrate.Request{
+		Commit: r.Resolve("main"), Write: true,
+		Environments: []string{"dev", "staging", "prod"},
+	})
 	if err != nil || !result.OK() {
 		r.T.Fatalf("%+v, %v", result, err)
 	}
@@ -170,8 +174,10 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 	}{
 		"without a record":          {want: verify.StatusUnmerged},
 		"recorded, without signers": {recorded: true, exceptions: 1, want: verify.StatusUnproven},
-		"recorded by a listed signer": {recorded: true, listed: true, signed: true, exceptions: 1,
-			want: verify.StatusOK},
+		"recorded by a listed signer": {
+			recorded: true, listed: true, signed: true, exceptions: 1,
+			want: verify.StatusOK,
+		},
 		"recorded without a signature": {recorded: true, listed: true, want: verify.StatusUnmerged},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,8 +217,10 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			if strings.Join(v.Exceptions, " ") != strings.Repeat(feature.Hash.String(), c.exceptions) {
 				t.Errorf("the value is %+v", v)
 			}
-			for _, word := range map[string][]string{verify.StatusUnmerged: {feature.Hash.String(), "trunk"},
-				verify.StatusUnproven: {feature.Hash.String(), "spec.signers"}}[c.want] {
+			for _, word := range map[string][]string{
+				verify.StatusUnmerged: {feature.Hash.String(), "trunk"},
+				verify.StatusUnproven: {feature.Hash.String(), "spec.signers"},
+			}[c.want] {
 				if !strings.Contains(v.Reason, word) {
 					t.Errorf("%q misses %q", v.Reason, word)
 				}

@@ -170,8 +170,10 @@ type pending struct {
 // Import reads the Applications of a commit. Units come in the order in which they are found. A Problem is about an
 // ApplicationSet that cannot be generated.
 func Import(ctx context.Context, o Options) ([]Unit, []Problem, error) {
-	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
-		rounds: templates.NewRounds(functions())}
+	i := &importer{
+		Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
+		rounds: templates.NewRounds(functions()),
+	}
 	i.Clusters = slices.Clone(o.Clusters)
 	for n := range i.Clusters {
 		registered(&i.Clusters[n])
@@ -377,8 +379,10 @@ func UnknownCluster(name string) error {
 // Servers returns, sorted, the destinations of all Applications that name no known cluster, for a repository that
 // nobody has described yet.
 func Servers(ctx context.Context, o Options) ([]Cluster, error) {
-	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
-		rounds: templates.NewRounds(functions())}
+	i := &importer{
+		Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
+		rounds: templates.NewRounds(functions()),
+	}
 	found, err := i.find(ctx)
 	if err != nil {
 		return nil, err

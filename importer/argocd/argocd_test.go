@@ -58,39 +58,59 @@ const own = `repoURL: "https://git.example.com/acme/fleet", `
 func TestApplicationErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ spec, want string }{
-		"another repository": {"  source: {repoURL: \"https://git.example.com/acme/other\", path: plain}\n",
-			"https://git.example.com/acme/other is not this repository"},
+		"another repository": {
+			"  source: {repoURL: \"https://git.example.com/acme/other\", path: plain}\n",
+			"https://git.example.com/acme/other is not this repository",
+		},
 		"another revision": {"  source: {" + own + "path: plain, targetRevision: v1}\n", `the revision "v1"`},
-		"a wildcard": {"  source: {" + own +
-			"path: chart, helm: {ignoreMissingValueFiles: true, valueFiles: [\"values-*.yaml\"]}}\n",
-			"chart/values-*.yaml: wildcards in the names of values files are not supported"},
+		"a wildcard": {
+			"  source: {" + own +
+				"path: chart, helm: {ignoreMissingValueFiles: true, valueFiles: [\"values-*.yaml\"]}}\n",
+			"chart/values-*.yaml: wildcards in the names of values files are not supported",
+		},
 		"no directory":       {"  source: {" + own + "path: none}\n", `"none" is not a directory`},
 		"a path that leaves": {"  source: {" + own + "path: ../x}\n", `"../x" leaves the repository`},
-		"a plugin": {"  source: {" + own + "path: plain, plugin: {name: x}}\n",
-			"plugins are not supported"},
+		"a plugin": {
+			"  source: {" + own + "path: plain, plugin: {name: x}}\n",
+			"plugins are not supported",
+		},
 		"a hydrator": {"  sourceHydrator: {drySource: {}}\n", "spec.sourceHydrator is not supported"},
-		"two tools": {"  source: {" + own + "path: plain, helm: {}, kustomize: {}}\n",
-			"several tools: helm, kustomize"},
-		"no values file": {"  source: {" + own + "path: chart, helm: {valueFiles: [none.yaml]}}\n",
-			"chart/none.yaml does not exist"},
-		"values that leave": {"  source: {" + own + "path: chart, helm: {valueFiles: [../../x.yaml]}}\n",
-			"leaves the repository"},
-		"values from a URL": {"  source: {" + own +
-			"path: chart, helm: {valueFiles: [\"https://example.com/x.yaml\"]}}\n",
-			"values files from URLs are not supported"},
-		"an unknown ref": {"  source: {" + own + "path: chart, helm: {valueFiles: [$v/x.yaml]}}\n",
-			`no source has the ref "v"`},
+		"two tools": {
+			"  source: {" + own + "path: plain, helm: {}, kustomize: {}}\n",
+			"several tools: helm, kustomize",
+		},
+		"no values file": {
+			"  source: {" + own + "path: chart, helm: {valueFiles: [none.yaml]}}\n",
+			"chart/none.yaml does not exist",
+		},
+		"values that leave": {
+			"  source: {" + own + "path: chart, helm: {valueFiles: [../../x.yaml]}}\n",
+			"leaves the repository",
+		},
+		"values from a URL": {
+			"  source: {" + own +
+				"path: chart, helm: {valueFiles: [\"https://example.com/x.yaml\"]}}\n",
+			"values files from URLs are not supported",
+		},
+		"an unknown ref": {
+			"  source: {" + own + "path: chart, helm: {valueFiles: [$v/x.yaml]}}\n",
+			`no source has the ref "v"`,
+		},
 		"a file that leaves": {"  source: {" + own +
 			"path: chart, helm: {fileParameters: [{name: a, path: ../../x}]}}\n", "leaves the repository"},
 		"bad values": {"  source: {" + own + "path: chart, helm: {values: \"[\"}}\n", "helm.values:"},
 		"a bad parameter": {"  source: {" + own +
 			"path: chart, helm: {parameters: [{name: \"a[\", value: b}]}}\n", "helm.parameters[0] a["},
-		"a revision variable": {"  source: {" + own +
-			"path: chart, helm: {parameters: [{name: a, value: $ARGOCD_APP_REVISION}]}}\n",
-			"ARGOCD_APP_REVISION is not supported"},
+		"a revision variable": {
+			"  source: {" + own +
+				"path: chart, helm: {parameters: [{name: a, value: $ARGOCD_APP_REVISION}]}}\n",
+			"ARGOCD_APP_REVISION is not supported",
+		},
 		"a remote chart's file": {"  source: {repoURL: \"https://charts.example.com\", chart: web, targetRevision: 1.0.0, helm: {valueFiles: [x.yaml]}}\n", "inside a remote chart"},
-		"no kustomization": {"  source: {" + own + "path: plain, kustomize: {}}\n",
-			"plain has no kustomization.yaml"},
+		"no kustomization": {
+			"  source: {" + own + "path: plain, kustomize: {}}\n",
+			"plain has no kustomization.yaml",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,17 +142,23 @@ func TestApplicationSetErrors(t *testing.T) {
 		"clusterDecisionResource": {"[{clusterDecisionResource: {}}]", "clusterDecisionResource asks a server"},
 		"an unknown one":          {"[{lists: {}}]", `"lists" is not known`},
 		"two in one":              {"[{list: {}, git: {}}]", "both git and list"},
-		"one in a matrix": {"[{matrix: {generators: [{list: {elements: [{name: a}]}}]}}]",
-			"two generators, not 1"},
+		"one in a matrix": {
+			"[{matrix: {generators: [{list: {elements: [{name: a}]}}]}}]",
+			"two generators, not 1",
+		},
 		"a merge without keys": {"[{merge: {generators: [{list: {}}, {list: {}}]}}]", "mergeKeys"},
 		"equal merge keys":     {"[{merge: {mergeKeys: [name], generators: [{list: {elements: [{name: a}, {name: a}]}}, {list: {}}]}}]", "two sets of parameters"},
 		"equal names":          {"[{list: {elements: [{name: a}, {name: a}]}}]", `two Applications are called "a"`},
 		"a missing key":        {"[{list: {elements: [{other: a}]}}]", "map has no entry for key"},
 		"another repository":   {"[{git: {repoURL: \"https://git.example.com/acme/other\", directories: [{path: \"*\"}]}}]", "is not this repository"},
-		"another revision": {"[{git: {" + own + "revision: next, directories: [{path: \"*\"}]}}]",
-			`the revision "next"`},
-		"a long pattern": {"[{git: {" + own + "files: [{path: " + strings.Repeat("a", 1001) + "}]}}]",
-			"more than 1000 characters"},
+		"another revision": {
+			"[{git: {" + own + "revision: next, directories: [{path: \"*\"}]}}]",
+			`the revision "next"`,
+		},
+		"a long pattern": {
+			"[{git: {" + own + "files: [{path: " + strings.Repeat("a", 1001) + "}]}}]",
+			"more than 1000 characters",
+		},
 		"a bad selector": {"[{list: {elements: [{name: a}]}, selector: {matchExpressions: [{key: a, operator: Like}]}}]", `"Like" is not known`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,8 +233,10 @@ func TestCyclesAndExclusion(t *testing.T) {
 func TestGitFiles(t *testing.T) {
 	t.Parallel()
 	const files = "-- envs/a.yaml --\nregion: eu\n-- envs/b.yaml --\n# nothing\n-- envs/c.yaml --\nregion: us\n"
-	for _, c := range []struct{ goTemplate, name string }{{"true", "{{ .path.filename }}"},
-		{"false", "{{path.filename}}"}} {
+	for _, c := range []struct{ goTemplate, name string }{
+		{"true", "{{ .path.filename }}"},
+		{"false", "{{path.filename}}"},
+	} {
 		set := "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: " + c.goTemplate +
 			"\n  generators: [{git: {" + own +
 			"files: [{path: envs/c.yaml, exclude: true}, {path: \"envs/*.yaml\"}]}}]\n" +
@@ -234,22 +262,36 @@ func TestValuesInAMatrix(t *testing.T) {
 		second, name  string
 		since, before string // names of Applications, or a part of the error
 	}{
-		"its own": {"{git: {" + own +
-			"directories: [{path: \"envs/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}", "a b",
-			`map has no entry for key "path"`},
-		"of the first": {"{git: {" + own + "directories: [{path: \"envs/*\"}], values: {at: \"{{ .first }}\"}}}",
-			"{{ .values.at }}-{{ .path.basename }}", "x-a x-b", "x-a x-b"},
-		"in another field": {"{git: {" + own +
-			"directories: [{path: \"{{ .dir }}/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}",
-			"a b", `map has no entry for key "path"`},
-		"of a cluster": {cluster, "{{ .values.at }}-{{ .values.from }}", "prod-24-x",
-			`map has no entry for key "name"`},
-		"of both in one text": {"{clusters: {values: {at: \"{{ .first }}{{ .name }}\"}}}", "x",
-			`map has no entry for key "first"`, `map has no entry for key "name"`},
-		"deferred": {"{clusters: {values: {at: \"{{ `{{ .name }}` }}\"}}}", "{{ .values.at }}", "prod",
-			"prod"},
-		"below a merge": {"{merge: {mergeKeys: [name], generators: [" + cluster + ", {list: {elements: []}}]}}",
-			"{{ .values.from }}-{{ .values.at }}", "x-prod-24", `map has no entry for key "name"`},
+		"its own": {
+			"{git: {" + own +
+				"directories: [{path: \"envs/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}", "a b",
+			`map has no entry for key "path"`,
+		},
+		"of the first": {
+			"{git: {" + own + "directories: [{path: \"envs/*\"}], values: {at: \"{{ .first }}\"}}}",
+			"{{ .values.at }}-{{ .path.basename }}", "x-a x-b", "x-a x-b",
+		},
+		"in another field": {
+			"{git: {" + own +
+				"directories: [{path: \"{{ .dir }}/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}",
+			"a b", `map has no entry for key "path"`,
+		},
+		"of a cluster": {
+			cluster, "{{ .values.at }}-{{ .values.from }}", "prod-24-x",
+			`map has no entry for key "name"`,
+		},
+		"of both in one text": {
+			"{clusters: {values: {at: \"{{ .first }}{{ .name }}\"}}}", "x",
+			`map has no entry for key "first"`, `map has no entry for key "name"`,
+		},
+		"deferred": {
+			"{clusters: {values: {at: \"{{ `{{ .name }}` }}\"}}}", "{{ .values.at }}", "prod",
+			"prod",
+		},
+		"below a merge": {
+			"{merge: {mergeKeys: [name], generators: [" + cluster + ", {list: {elements: []}}]}}",
+			"{{ .values.from }}-{{ .values.at }}", "x-prod-24", `map has no entry for key "name"`,
+		},
 		"a wrong template": {"{clusters: {values: {at: \"{{ fail `no` }}\"}}}", "x", "fail: no", "fail: no"},
 	} {
 		set := "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: true\n  goTemplateOptions: [missingkey=error]\n" +
@@ -342,8 +384,10 @@ func TestClustersAreRegistered(t *testing.T) {
 		got = append(got, u.Name)
 	}
 	slices.Sort(got)
-	if want := []string{"all-labeled", "all-local", "all-prod", "good", "labeled-labeled", "secret-labeled",
-		"secret-prod"}; !slices.Equal(got, want) {
+	if want := []string{
+		"all-labeled", "all-local", "all-prod", "good", "labeled-labeled", "secret-labeled",
+		"secret-prod",
+	}; !slices.Equal(got, want) {
 		t.Errorf("the result is %q, want %q", got, want)
 	}
 	if len(o.Clusters[0].Labels) > 0 {

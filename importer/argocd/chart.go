@@ -82,7 +82,8 @@ var errRemoteValues = errors.New("values files from URLs are not supported (add 
 // valueFile merges one values file: relative to the chart, `/x` from the repository, or `$ref/x` from the root of
 // another source.
 func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreMissing bool,
-	env map[string]string) error {
+	env map[string]string,
+) error {
 	name, err := expandExceptRef(name, env)
 	if err != nil {
 		return err

@@ -33,8 +33,10 @@ func (i *importer) secret(o manifest.Object) {
 		}
 		return string(decoded)
 	}
-	c := Cluster{Name: value("name"), Server: value("server"), Labels: labels, Annotations: annotations, secret: true,
-		project: value("project")}
+	c := Cluster{
+		Name: value("name"), Server: value("server"), Labels: labels, Annotations: annotations, secret: true,
+		project: value("project"),
+	}
 	if c.Name == "" {
 		return
 	}

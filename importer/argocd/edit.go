@@ -35,8 +35,10 @@ func (i *importer) edited(k *kustomizeSource, dir string, env map[string]string)
 	if err != nil {
 		return nil, err
 	}
-	steps := []func(*kustomizeSource, map[string]string) error{e.names, e.images, e.replicas, e.labels, e.annotations,
-		e.namespace, e.patches, e.components}
+	steps := []func(*kustomizeSource, map[string]string) error{
+		e.names, e.images, e.replicas, e.labels, e.annotations,
+		e.namespace, e.patches, e.components,
+	}
 	for _, step := range steps {
 		if err := step(k, env); err != nil {
 			return nil, err

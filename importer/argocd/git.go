@@ -97,8 +97,10 @@ func hidden(dir string) bool {
 // place adds the parameters `path` of a directory, or of a file in it.
 func (s *set) place(p params, prefix, dir, file string) {
 	if s.templates.goTemplate {
-		at := map[string]any{"path": dir, "basename": path.Base(dir), "basenameNormalized": sanitize(path.Base(dir)),
-			"segments": strings.Split(dir, "/")}
+		at := map[string]any{
+			"path": dir, "basename": path.Base(dir), "basenameNormalized": sanitize(path.Base(dir)),
+			"segments": strings.Split(dir, "/"),
+		}
 		if file != "" {
 			at["filename"], at["filenameNormalized"] = file, sanitize(file)
 		}

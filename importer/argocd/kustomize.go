@@ -16,7 +16,8 @@ import (
 // kustomize builds a directory after the edits that a source asks for, as `kustomize edit` makes them. A root with
 // helmCharts is not built: its objects are only those that may be Applications.
 func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string, env map[string]string) (Source,
-	error) {
+	error,
+) {
 	name := kustomizationOf(i, dir)
 	if name == "" {
 		return Source{}, fmt.Errorf("%s has no kustomization.yaml", dir)

@@ -132,7 +132,8 @@ func (k *kustomizations) reach(dir string, objects, patches map[string]bool) (ch
 // overlays builds the kustomizations that change Applications of other files and that no other kustomization reads. It
 // returns what they bring, and the files that describe nothing else: its bases and its patches.
 func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) (found []located,
-	claimed map[string]bool) {
+	claimed map[string]bool,
+) {
 	claimed = map[string]bool{}
 	for _, dir := range slices.Sorted(maps.Keys(k.dirs)) {
 		one := k.dirs[dir]
@@ -163,8 +164,10 @@ func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) 
 			source, err = k.kustomize(ctx, nil, dir, nil)
 		}
 		if err != nil {
-			k.problems = append(k.problems, Problem{App: fileApp(one.file), Origin: Origin{File: one.file, Line: 1},
-				Message: fmt.Sprintf("%s: %v", one.file, err)})
+			k.problems = append(k.problems, Problem{
+				App: fileApp(one.file), Origin: Origin{File: one.file, Line: 1},
+				Message: fmt.Sprintf("%s: %v", one.file, err),
+			})
 			continue
 		}
 		found = append(found, k.taken(source.Objects, func(key string) Origin {

@@ -50,7 +50,8 @@ type applicationMeta struct {
 
 // LookupPatchMetadataForStruct implements strategicpatch.LookupPatchMeta.
 func (a applicationMeta) LookupPatchMetadataForStruct(key string) (strategicpatch.LookupPatchMeta,
-	strategicpatch.PatchMeta, error) {
+	strategicpatch.PatchMeta, error,
+) {
 	switch {
 	case a.field == "" && key == "metadata":
 		meta, err := strategicpatch.NewPatchMetaFromStruct(metav1.ObjectMeta{})
@@ -64,7 +65,8 @@ func (a applicationMeta) LookupPatchMetadataForStruct(key string) (strategicpatc
 
 // LookupPatchMetadataForSlice implements strategicpatch.LookupPatchMeta.
 func (a applicationMeta) LookupPatchMetadataForSlice(key string) (strategicpatch.LookupPatchMeta,
-	strategicpatch.PatchMeta, error) {
+	strategicpatch.PatchMeta, error,
+) {
 	return a.LookupPatchMetadataForStruct(key)
 }
 

@@ -15,16 +15,26 @@ func TestTemplatePatch(t *testing.T) {
 		patch, values, err string
 		orphan             bool
 	}{
-		"values merge": {patch: "spec: {source: {helm: {valuesObject: {b: 2}}}}",
-			values: `{"a":"base","b":2,"nested":{"c":"d"}}`},
-		"a directive": {patch: "spec: {source: {helm: {$patch: replace, valuesObject: {b: 2}}}}",
-			values: `{"b":2}`},
-		"a directive in values": {patch: "spec: {source: {helm: {valuesObject: {$patch: replace, b: 2}}}}",
-			values: `{"b":2}`},
-		"nested values": {patch: "spec: {source: {helm: {valuesObject: {nested: {b: 2}}}}}",
-			err: `the mapping or list "nested" in valuesObject, which Argo CD cannot merge`},
-		"a finalizer more": {patch: "metadata: {finalizers: [example.com/x]}",
-			values: `{"a":"base","nested":{"c":"d"}}`},
+		"values merge": {
+			patch:  "spec: {source: {helm: {valuesObject: {b: 2}}}}",
+			values: `{"a":"base","b":2,"nested":{"c":"d"}}`,
+		},
+		"a directive": {
+			patch:  "spec: {source: {helm: {$patch: replace, valuesObject: {b: 2}}}}",
+			values: `{"b":2}`,
+		},
+		"a directive in values": {
+			patch:  "spec: {source: {helm: {valuesObject: {$patch: replace, b: 2}}}}",
+			values: `{"b":2}`,
+		},
+		"nested values": {
+			patch: "spec: {source: {helm: {valuesObject: {nested: {b: 2}}}}}",
+			err:   `the mapping or list "nested" in valuesObject, which Argo CD cannot merge`,
+		},
+		"a finalizer more": {
+			patch:  "metadata: {finalizers: [example.com/x]}",
+			values: `{"a":"base","nested":{"c":"d"}}`,
+		},
 		"a finalizer less":        {patch: "metadata: {$deleteFromPrimitiveList/finalizers: [resources-finalizer.argocd.argoproj.io]}", values: `{"a":"base","nested":{"c":"d"}}`, orphan: true},
 		"a wrong type":            {patch: "spec: {source: {helm: {skipCrds: text}}}", err: "skipCrds"},
 		"a directive of no name":  {patch: "spec: {source: {$patch: bad}}", err: "bad"},

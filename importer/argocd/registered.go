@@ -22,8 +22,10 @@ type Registered struct {
 
 // FindRegistered reads the generators of all ApplicationSets, and of those in overlays, and the templates of charts.
 func FindRegistered(ctx context.Context, o Options) (Registered, error) {
-	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
-		rounds: templates.NewRounds(functions())}
+	i := &importer{
+		Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
+		rounds: templates.NewRounds(functions()),
+	}
 	found, err := i.find(ctx)
 	if err != nil {
 		return Registered{}, err

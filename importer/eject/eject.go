@@ -145,12 +145,16 @@ func (a *App) helm() (int, error) {
 // plan writes app.yaml and sluice.yaml around the sources.
 func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	first := a.targets[0]
-	app := fleet.AppFile{APIVersion: fleet.APIVersion, Kind: "App", Metadata: fleet.Metadata{Name: first.App},
+	app := fleet.AppFile{
+		APIVersion: fleet.APIVersion, Kind: "App", Metadata: fleet.Metadata{Name: first.App},
 		Spec: fleet.AppSpec{
 			Namespace: first.Namespace, Unstable: "keep",
-			Placement: &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: "cluster", Operator: "In",
-				Values: a.Clusters()}}},
-		}}
+			Placement: &fleet.Selector{MatchExpressions: []fleet.Requirement{{
+				Key: "cluster", Operator: "In",
+				Values: a.Clusters(),
+			}}},
+		},
+	}
 	known, _ := a.fleet.App(first.App) // imported
 	app.Spec.DependsOn = known.Spec.DependsOn
 	app.Spec.Source, app.Spec.Sources = one(sources.all)

@@ -155,15 +155,19 @@ func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[st
 	sources := []fleet.Source{}
 	if len(shared) > 0 {
 		files[path.Join(dir, "common/objects.yaml")] = stream(shared)
-		sources = append(sources, fleet.Source{Name: orName(name, "common"),
-			Manifests: &fleet.PathSource{Path: path.Join(dir, "common")}})
+		sources = append(sources, fleet.Source{
+			Name:      orName(name, "common"),
+			Manifests: &fleet.PathSource{Path: path.Join(dir, "common")},
+		})
 	}
 	if some {
 		for i, t := range a.targets {
 			files[path.Join(dir, "cluster", t.Cluster, "objects.yaml")] = stream(own[i])
 		}
-		sources = append(sources, fleet.Source{Name: orName(name, "cluster"),
-			Manifests: &fleet.PathSource{Path: path.Join(dir, "cluster") + "/${cluster.name}"}})
+		sources = append(sources, fleet.Source{
+			Name:      orName(name, "cluster"),
+			Manifests: &fleet.PathSource{Path: path.Join(dir, "cluster") + "/${cluster.name}"},
+		})
 	}
 	for i := range lists {
 		lists[i] = append(lists[i], sources...)
@@ -276,8 +280,10 @@ func (a *App) directory(t *fleet.Imported) (string, bool) {
 	if yaml.Unmarshal([]byte(text), &ks) != nil {
 		return "", false
 	}
-	for _, field := range []string{"patches", "images", "components", "targetNamespace", "namePrefix", "nameSuffix",
-		"commonMetadata", "postBuild"} {
+	for _, field := range []string{
+		"patches", "images", "components", "targetNamespace", "namePrefix", "nameSuffix",
+		"commonMetadata", "postBuild",
+	} {
 		if ks.Spec[field] != nil {
 			return "", false
 		}

@@ -117,8 +117,10 @@ func mayRead(c *cluster, o manifest.Object) []string {
 		}
 		t := r.Spec.Chart.Spec
 		if !slices.Contains([]string{kindGitRepository, kindBucket}, t.SourceRef.Kind) ||
-			!behind(Key{Group: groupSource, Kind: t.SourceRef.Kind,
-				Namespace: orDefault(t.SourceRef.Namespace, key.Namespace), Name: t.SourceRef.Name}) {
+			!behind(Key{
+				Group: groupSource, Kind: t.SourceRef.Kind,
+				Namespace: orDefault(t.SourceRef.Namespace, key.Namespace), Name: t.SourceRef.Name,
+			}) {
 			return nil
 		}
 		names = append(names, clean(inside+"/"+t.Chart))

@@ -153,8 +153,10 @@ func newSurvey(i *Importer) (*survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &survey{Importer: i, artifact: a, facts: map[string]facts{}, closures: map[string]closure{},
-		roots: map[string]Origin{}, reached: map[string]bool{}}
+	s := &survey{
+		Importer: i, artifact: a, facts: map[string]facts{}, closures: map[string]closure{},
+		roots: map[string]Origin{}, reached: map[string]bool{},
+	}
 	for _, name := range i.commit.files {
 		if !isYAML(name) {
 			continue
@@ -225,8 +227,11 @@ func (s *survey) each(rule func(name string, k *applying) []string) {
 			for _, dir := range rule(name, k) {
 				if !seen[dir] && !s.inRoot(dir) {
 					seen[dir] = true
-					found = append(found, candidate{dir, k.Source, Origin{File: name, Line: k.Line},
-						s.reach(dir, k.Source)})
+					found = append(found, candidate{
+						dir, k.Source,
+						Origin{File: name, Line: k.Line},
+						s.reach(dir, k.Source),
+					})
 				}
 			}
 		}
@@ -350,8 +355,10 @@ func (s *survey) applyingOthers(name string, k *applying) []string {
 
 // generic are names of directories that say what a directory holds, and not which cluster it is for.
 func generic() []string {
-	return []string{"flux", "flux-system", "cluster", "clusters", "config", "bootstrap", "apps", "infra",
-		"infrastructure", "kubernetes"}
+	return []string{
+		"flux", "flux-system", "cluster", "clusters", "config", "bootstrap", "apps", "infra",
+		"infrastructure", "kubernetes",
+	}
 }
 
 // tops returns the directories from which a file is built: those whose kustomizations name it, directly or through
@@ -434,8 +441,10 @@ func (s *survey) closure(dir string, components []string) []string {
 		return known.names
 	}
 	var out closure
-	if name, data, err := generated(s.artifact, dir, &kustomizev1.KustomizationSpec{Path: dir, Components: components,
-		IgnoreMissingComponents: true}); err == nil {
+	if name, data, err := generated(s.artifact, dir, &kustomizev1.KustomizationSpec{
+		Path: dir, Components: components,
+		IgnoreMissingComponents: true,
+	}); err == nil {
 		names, err := kustomize.NewWalker(treefs.NewOverlay(s.artifact, map[string][]byte{name: data}),
 			manifest.DefaultBudget()).AnyFile().Closure(dir)
 		out = closure{names, err == nil}

@@ -80,9 +80,11 @@ func TestRoots(t *testing.T) {
 		"a variable in its path": {"-- fi/fluxinstance.yaml --" +
 			strings.Replace(instance, "./cluster", "clusters/${NAME}", 1) + ks("clusters/a/ks.yaml", "apps", "./apps") +
 			ks("clusters/b/ks.yaml", "apps", "./apps"), "a:clusters/a b:clusters/b"},
-		"a path of another repository": {"-- fi/fluxinstance.yaml --" +
-			strings.Replace(instance, "./cluster", "elsewhere", 1) + ks("clusters/prod/ks.yaml", "apps", "./apps"),
-			"prod:clusters/prod"},
+		"a path of another repository": {
+			"-- fi/fluxinstance.yaml --" +
+				strings.Replace(instance, "./cluster", "elsewhere", 1) + ks("clusters/prod/ks.yaml", "apps", "./apps"),
+			"prod:clusters/prod",
+		},
 		"a folder's own Kustomization": {"-- fi/fluxinstance.yaml --" + instance + apps + self, "cluster:cluster"},
 		"what is switched off": {"-- fi/fluxinstance.yaml --" + instance + apps +
 			ks("apps/old/ks.yaml", "old", "./apps/old/app") +
@@ -91,18 +93,22 @@ func TestRoots(t *testing.T) {
 			"./clusters/prod") + ks("clusters/prod/apps.yaml", "apps", "./apps") + self, "prod:clusters/prod"},
 		"bootstrap with a name": {ks("k8s/main/flux/sync.yaml", "cluster", "./k8s/main/flux") + source +
 			ks("k8s/main/flux/apps.yaml", "apps", "./apps") + self, "main:k8s/main/flux"},
-		"numbered clusters": {ks("clusters/prod/01/apps.yaml", "apps", "./apps") +
-			ks("clusters/prod/02/apps.yaml", "apps", "./apps") + ks("clusters/dev/01/apps.yaml", "apps", "./apps"),
-			"dev-01(dev):clusters/dev/01 prod-01(prod):clusters/prod/01 prod-02(prod):clusters/prod/02"},
+		"numbered clusters": {
+			ks("clusters/prod/01/apps.yaml", "apps", "./apps") +
+				ks("clusters/prod/02/apps.yaml", "apps", "./apps") + ks("clusters/dev/01/apps.yaml", "apps", "./apps"),
+			"dev-01(dev):clusters/dev/01 prod-01(prod):clusters/prod/01 prod-02(prod):clusters/prod/02",
+		},
 		"numbered clusters with a base": {bases +
 			"-- clusters/prod/01/kustomization.yaml --\nresources: [../../base]\n-- clusters/prod/02/kustomization.yaml --\nresources: [../../base]\n", "prod-01(prod):clusters/prod/01 prod-02(prod):clusters/prod/02"},
 		"a base through another": {bases +
 			"-- clusters/prod/base/kustomization.yaml --\nresources: [../../base]\n-- clusters/prod/eu/kustomization.yaml --\nresources: [../base]\n", "eu(prod):clusters/prod/eu"},
 		"a folder of a cluster": {ks("clusters/prod/infrastructure/x.yaml", "x", "./x") +
 			ks("clusters/prod/apps/y.yaml", "y", "./y"), "prod:clusters/prod"},
-		"not set up in Git": {ks("k8s/flux/apps.yaml", "apps", "./k8s/apps") +
-			ks("k8s/apps/web/ks.yaml", "web", "./k8s/apps/web/app") + ks("k8s/old/ks.yaml", "old", "./k8s/old/app"),
-			"k8s:k8s/flux"},
+		"not set up in Git": {
+			ks("k8s/flux/apps.yaml", "apps", "./k8s/apps") +
+				ks("k8s/apps/web/ks.yaml", "web", "./k8s/apps/web/app") + ks("k8s/old/ks.yaml", "old", "./k8s/old/app"),
+			"k8s:k8s/flux",
+		},
 		"its folder, made by hand": {ks("mc/ONE/ONE.yaml", "one", "./mc/ONE") +
 			ks("mc/ONE/teams/kustomization/a.yaml", "a", "./mc/ONE/teams/a") +
 			ks("mc/ONE/teams/a/b.yaml", "b", "./apps"), "one:mc/ONE"},

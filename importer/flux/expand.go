@@ -60,8 +60,10 @@ func (c *cluster) expandRelease(p pending) error {
 		u.Reads = union(p.reads, u.StandIns)
 	}
 	for _, d := range r.Spec.DependsOn {
-		u.DependsOn = append(u.DependsOn, Key{Group: groupHelm, Kind: kindHelmRelease,
-			Namespace: orDefault(d.Namespace, r.Namespace), Name: d.Name})
+		u.DependsOn = append(u.DependsOn, Key{
+			Group: groupHelm, Kind: kindHelmRelease,
+			Namespace: orDefault(d.Namespace, r.Namespace), Name: d.Name,
+		})
 	}
 	return nil
 }
@@ -103,8 +105,10 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 	u.Orphan, u.Force = orphans(&ks.Spec), ks.Spec.Force
 	u.Reads = union(p.reads, m.Reads)
 	for _, d := range ks.Spec.DependsOn {
-		u.DependsOn = append(u.DependsOn, Key{Group: groupKustomize, Kind: kindKustomization,
-			Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name})
+		u.DependsOn = append(u.DependsOn, Key{
+			Group: groupKustomize, Kind: kindKustomization,
+			Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name,
+		})
 	}
 	out := expansion{objects: m.objects()}
 	c.remember(out.objects, u.Reads)
@@ -115,8 +119,10 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		if one.Object == nil || !c.follows(keyOf(one.Object), u.Reads) {
 			u.Stream = append(u.Stream, one.Text...)
 		} else if keyOf(one.Object) != k {
-			out.children = append(out.children, pending{object: one.Object, parent: k, depth: p.depth + 1,
-				reads: u.Reads})
+			out.children = append(out.children, pending{
+				object: one.Object, parent: k, depth: p.depth + 1,
+				reads: u.Reads,
+			})
 		}
 	}
 	u.Own = m.Reads
@@ -134,7 +140,8 @@ func (c *cluster) follows(k Key, reads []string) bool {
 // afterBuild substitutes the variables of spec.postBuild and adds spec.commonMetadata. It changes copies, since builds
 // are shared, and returns notes about the variables too.
 func (c *cluster) afterBuild(built []manifest.Object, reads []string, namespace string,
-	spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
+	spec *kustomizev1.KustomizationSpec,
+) ([]manifest.Object, []string, error) {
 	vars, err := variables{}, error(nil)
 	if spec.PostBuild != nil {
 		// A Kustomization may bring the ConfigMaps that it substitutes from: the one of an earlier reconciliation
@@ -194,7 +201,8 @@ func union(a, b []string) []string {
 
 // build builds a directory of an artifact as kustomize-controller does, and tells which files of the commit it read.
 func (c *cluster) build(ctx context.Context, a view, dir string,
-	spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
+	spec *kustomizev1.KustomizationSpec,
+) ([]manifest.Object, []string, error) {
 	name, data, err := generated(a, dir, spec)
 	if err != nil {
 		return nil, nil, err

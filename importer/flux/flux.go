@@ -58,8 +58,10 @@ type Importer struct {
 // New lists the commit's files. It fails if they cannot be listed. The content of other repositories is in the tree
 // too, in one directory.
 func New(tree Tree, builder Builder, others ...Repository) (*Importer, error) {
-	i := &Importer{tree: tree, builder: builder, others: others, mentions: map[string][]mention{},
-		ids: map[string]string{}, repositories: map[string]*artifact{}}
+	i := &Importer{
+		tree: tree, builder: builder, others: others, mentions: map[string][]mention{},
+		ids: map[string]string{}, repositories: map[string]*artifact{},
+	}
 	var err error
 	i.commit, err = i.listed("", ".")
 	return i, err
@@ -121,8 +123,10 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	if root == ".." || strings.HasPrefix(root, "../") {
 		return nil, fmt.Errorf("the path %q leaves the repository", root)
 	}
-	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{},
-		units: map[Key]*Unit{}}
+	c := &cluster{
+		Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{},
+		units: map[Key]*Unit{},
+	}
 	c.sets = sets{objects: c.objects, reads: map[Key][]string{}}
 	a, err := i.repository(i.commit, &sourcev1.GitRepositorySpec{})
 	if err != nil {
@@ -292,8 +296,10 @@ func synthetic(dir string, source Key) manifest.Object {
 	return manifest.Object{
 		"apiVersion": groupKustomize + "/v1", "kind": kindKustomization,
 		"metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
-		"spec": map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{"kind": kindGitRepository,
-			"name": source.Name, "namespace": source.Namespace}},
+		"spec": map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{
+			"kind": kindGitRepository,
+			"name": source.Name, "namespace": source.Namespace,
+		}},
 	}
 }
 

@@ -121,14 +121,23 @@ func TestKustomizationFields(t *testing.T) {
 		"generated kustomization": {app("") + configMap, []string{`"color":"red"`}, nil},
 		"generated kustomization takes folders": {app("") + configMap +
 			"-- app/sub/kustomization.yaml --\nnamePrefix: sub-\nresources: [c.yaml]\n-- app/sub/c.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", []string{`"name":"sub-x"`, `"name":"config"`}, nil},
-		"targetNamespace": {app("targetNamespace: team-a\n") + configMap,
-			[]string{`"namespace":"team-a"`}, nil},
-		"namePrefix and nameSuffix": {app("namePrefix: a-\nnameSuffix: -z\n") + configMap,
-			[]string{`"name":"a-config-z"`}, nil},
+		"targetNamespace": {
+			app("targetNamespace: team-a\n") + configMap,
+			[]string{`"namespace":"team-a"`},
+			nil,
+		},
+		"namePrefix and nameSuffix": {
+			app("namePrefix: a-\nnameSuffix: -z\n") + configMap,
+			[]string{`"name":"a-config-z"`},
+			nil,
+		},
 		"patches":         {app("patches:\n- patch: |\n    - {op: replace, path: /data/color, value: blue}\n  target: {kind: ConfigMap}\n") + configMap, []string{`"color":"blue"`}, []string{"red"}},
 		"strategic patch": {app("patches:\n- patch: |\n    apiVersion: v1\n    kind: ConfigMap\n    metadata: {name: config}\n    data: {size: l}\n") + configMap, []string{`"color":"red","size":"l"`}, nil},
-		"images": {app("images: [{name: nginx, newTag: \"1.28\"}]\n") + deployment,
-			[]string{`"image":"nginx:1.28"`}, nil},
+		"images": {
+			app("images: [{name: nginx, newTag: \"1.28\"}]\n") + deployment,
+			[]string{`"image":"nginx:1.28"`},
+			nil,
+		},
 		"images replace a digest of the kustomization": {app("images: [{name: nginx, newTag: \"1.29\"}]\n") +
 			deployment + "-- app/kustomization.yaml --\nresources: [deployment.yaml]\nimages: [{name: nginx, digest: \"sha256:0123456789012345678901234567890123456789012345678901234567890123\"}]\n", []string{`"image":"nginx:1.29"`}, []string{"sha256"}},
 		"components": {app("components: [../components/c]\n") + configMap +
@@ -142,10 +151,13 @@ func TestKustomizationFields(t *testing.T) {
 			strings.Replace(deployment, "replicas: 1", "replicas: ${count}", 1), []string{`"replicas":3`}, nil},
 		"no substitution without variables": {app("postBuild: {}\n") +
 			strings.Replace(configMap, "red", "'${color}'", 1), []string{`"color":"${color}"`}, nil},
-		"substitution disabled for an object": {app("postBuild: {substitute: {color: green}}\n") +
-			strings.Replace(strings.Replace(configMap, "red", "'${color}'", 1), "{name: config}",
-				"{name: config, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1),
-			[]string{`"color":"${color}"`}, nil},
+		"substitution disabled for an object": {
+			app("postBuild: {substitute: {color: green}}\n") +
+				strings.Replace(strings.Replace(configMap, "red", "'${color}'", 1), "{name: config}",
+					"{name: config, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1),
+			[]string{`"color":"${color}"`},
+			nil,
+		},
 		"substituteFrom a ConfigMap in Git": {app("postBuild: {substituteFrom: [{kind: ConfigMap, name: vars}]}\n") + strings.Replace(configMap, "red", "'${color}'", 1) + "-- clusters/prod/vars.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: vars, namespace: flux-system}\ndata: {color: teal}\n", []string{`"color":"teal"`}, nil},
 		"substituteFrom a Secret in Git": {app("postBuild: {substituteFrom: [{kind: Secret, name: vars}]}\n") +
 			strings.Replace(configMap, "red", "'${color}'", 1) +
@@ -154,12 +166,18 @@ func TestKustomizationFields(t *testing.T) {
 		"an encrypted Secret leaves references": {app("postBuild: {substituteFrom: [{kind: Secret, name: vars}], substitute: {size: l}}\n") + strings.Replace(configMap, "red", "'${color}-${size}'", 1) + "-- clusters/prod/vars.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {name: vars, namespace: flux-system}\nstringData: {color: \"ENC[AES256_GCM,data:x]\"}\nsops: {mac: x}\n", []string{`"color":"${color}-l"`}, nil},
 		"files from outside the directory": {app("") + configMap +
 			"-- app/kustomization.yaml --\nresources: [../shared/other.yaml]\n-- shared/other.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n", []string{`"name":"other"`}, nil},
-		"a kustomization without resources": {app("") +
-			"-- app/kustomization.yaml --\nconfigMapGenerator: [{name: g, literals: [a=b]}]\n", []string{`"a":"b"`},
-			nil},
-		"sourceignore": {app("") + configMap +
-			"-- .sourceignore --\n/app/ignored.yaml\n-- app/ignored.yaml --\nnot: kubernetes\n",
-			[]string{`"color":"red"`}, nil},
+		"a kustomization without resources": {
+			app("") +
+				"-- app/kustomization.yaml --\nconfigMapGenerator: [{name: g, literals: [a=b]}]\n",
+			[]string{`"a":"b"`},
+			nil,
+		},
+		"sourceignore": {
+			app("") + configMap +
+				"-- .sourceignore --\n/app/ignored.yaml\n-- app/ignored.yaml --\nnot: kubernetes\n",
+			[]string{`"color":"red"`},
+			nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, ok := units(t, sync+c.files)["Kustomization/app"]
@@ -220,19 +238,27 @@ func TestKustomizationErrors(t *testing.T) {
 			configMap + "-- clusters/prod/other.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: other, namespace: flux-system}\nspec: {interval: 1m, url: \"https://git.example.com/acme/other\"}\n", "(https://git.example.com/acme/other) is not this repository"},
 		"another branch": {strings.Replace(app(""), "name: flux-system}\n  path", "name: other}\n  path", 1) +
 			configMap + "-- clusters/prod/other.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: other, namespace: flux-system}\nspec: {interval: 1m, url: \"https://git.example.com/acme/fleet\", ref: {branch: next}}\n", "is not this repository"},
-		"missing ConfigMap": {app("postBuild: {substituteFrom: [{kind: ConfigMap, name: vars}]}\n") + configMap,
-			"ConfigMap flux-system/vars is not in Git (add it, or set optional: true)"},
+		"missing ConfigMap": {
+			app("postBuild: {substituteFrom: [{kind: ConfigMap, name: vars}]}\n") + configMap,
+			"ConfigMap flux-system/vars is not in Git (add it, or set optional: true)",
+		},
 		"a path that leaves": {app("components: [../../x]\n") + configMap, "must be a relative path in the source"},
-		"kubeConfig": {app("kubeConfig: {secretRef: {name: x}}\n") + configMap,
-			"other clusters are not supported"},
+		"kubeConfig": {
+			app("kubeConfig: {secretRef: {name: x}}\n") + configMap,
+			"other clusters are not supported",
+		},
 		"a remote base": {app("") +
 			"-- app/kustomization.yaml --\nresources: [\"https://example.com/x?ref=1\"]\n", "is remote"},
 		"a bad substitution": {app("postBuild: {substitute: {a: b}}\n") +
 			strings.Replace(configMap, "red", "'${a'", 1), "variable substitution"},
-		"bad variable": {app("postBuild: {substitute: {a-b: c}}\n") + configMap,
-			`"a-b" is not a variable name`},
-		"a broken kustomization": {app("") + "-- app/kustomization.yaml --\nresources: [none.yaml]\n",
-			"app/kustomization.yaml:1: resources[0]"},
+		"bad variable": {
+			app("postBuild: {substitute: {a-b: c}}\n") + configMap,
+			`"a-b" is not a variable name`,
+		},
+		"a broken kustomization": {
+			app("") + "-- app/kustomization.yaml --\nresources: [none.yaml]\n",
+			"app/kustomization.yaml:1: resources[0]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := units(t, sync+c.files)
@@ -292,33 +318,45 @@ func TestHelmReleases(t *testing.T) {
 	const chart = "  chart: {spec: {chart: web, version: \"1.x\", sourceRef: {kind: HelmRepository, name: charts}}}\n"
 	const vars = "-- app/values.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: values, namespace: web}\ndata: {values.yaml: \"a: from\\nb: from\\n\", single: \"7\"}\n"
 	for name, c := range map[string]struct{ files, want string }{
-		"chart repository": {helmRelease + chart + repository,
-			`"Repo":"https://charts.example.com","Chart":"web","Version":"1.x","Name":"web","Namespace":"web","Values":{},"Defaults":null,"ValuesFiles":null,"Without":null,"IncludeCRDs":true`},
+		"chart repository": {
+			helmRelease + chart + repository,
+			`"Repo":"https://charts.example.com","Chart":"web","Version":"1.x","Name":"web","Namespace":"web","Values":{},"Defaults":null,"ValuesFiles":null,"Without":null,"IncludeCRDs":true`,
+		},
 		"OCI chart repository": {helmRelease + chart + strings.Replace(repository, `url: "https://`,
 			`type: oci, url: "oci://`, 1), `"Chart":"oci://charts.example.com/web"`},
 		"OCIRepository": {helmRelease +
 			"  chartRef: {kind: OCIRepository, name: web}\n-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: web, namespace: web}\nspec: {interval: 1h, url: \"oci://registry.example.com/web\", ref: {tag: 1.2.3}}\n", `"Chart":"oci://registry.example.com/web","Version":"1.2.3"`},
 		"a tag and a digest": {helmRelease +
 			"  chartRef: {kind: OCIRepository, name: web}\n-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: web, namespace: web}\nspec: {interval: 1h, url: \"oci://registry.example.com/web\", ref: {tag: 1.2.3, digest: \"sha256:aa\"}}\n", `"Chart":"oci://registry.example.com/web","Version":"1.2.3@sha256:aa"`},
-		"a chart of the repository": {helmRelease +
-			"  chart: {spec: {chart: ./charts/web, valuesFiles: [charts/web/values-prod.yaml], sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}\n  values: {b: 3}\n" +
-			"-- charts/web/Chart.yaml --\nname: web\n-- charts/web/values-prod.yaml --\na: 1\nb: 2\n",
-			`"Path":"charts/web","Repo":"","Chart":"","Version":"","Name":"web","Namespace":"web","Values":{"b":3},"Defaults":{"a":1,"b":2},"ValuesFiles":["charts/web/values-prod.yaml"]`},
-		"release name and namespaces": {helmRelease + chart + "  targetNamespace: apps\n" + repository,
-			`"Name":"apps-web","Namespace":"apps"`},
+		"a chart of the repository": {
+			helmRelease +
+				"  chart: {spec: {chart: ./charts/web, valuesFiles: [charts/web/values-prod.yaml], sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}\n  values: {b: 3}\n" +
+				"-- charts/web/Chart.yaml --\nname: web\n-- charts/web/values-prod.yaml --\na: 1\nb: 2\n",
+			`"Path":"charts/web","Repo":"","Chart":"","Version":"","Name":"web","Namespace":"web","Values":{"b":3},"Defaults":{"a":1,"b":2},"ValuesFiles":["charts/web/values-prod.yaml"]`,
+		},
+		"release name and namespaces": {
+			helmRelease + chart + "  targetNamespace: apps\n" + repository,
+			`"Name":"apps-web","Namespace":"apps"`,
+		},
 		"releaseName": {helmRelease + chart + "  releaseName: other\n" + repository, `"Name":"other"`},
-		"valuesFrom": {helmRelease + chart +
-			"  valuesFrom: [{kind: ConfigMap, name: values}]\n  values: {b: own}\n" + repository + vars,
-			`"Values":{"a":"from","b":"own"}`},
+		"valuesFrom": {
+			helmRelease + chart +
+				"  valuesFrom: [{kind: ConfigMap, name: values}]\n  values: {b: own}\n" + repository + vars,
+			`"Values":{"a":"from","b":"own"}`,
+		},
 		"valuesFrom with targetPath": {helmRelease + chart +
 			"  valuesFrom: [{kind: ConfigMap, name: values, valuesKey: single, targetPath: x.count}]\n" + repository +
 			vars, `"Values":{"x":{"count":7}}`},
 		"optional valuesFrom": {helmRelease + chart +
 			"  valuesFrom: [{kind: Secret, name: none, optional: true}]\n" + repository, `"Values":{}`},
-		"no CRDs": {helmRelease + chart + "  install: {crds: Skip}\n" + repository,
-			`"IncludeCRDs":false`},
-		"no hooks": {helmRelease + chart + "  install: {disableHooks: true}\n" + repository,
-			`"DropHooks":true`},
+		"no CRDs": {
+			helmRelease + chart + "  install: {crds: Skip}\n" + repository,
+			`"IncludeCRDs":false`,
+		},
+		"no hooks": {
+			helmRelease + chart + "  install: {disableHooks: true}\n" + repository,
+			`"DropHooks":true`,
+		},
 		"an older API": {strings.Replace(helmRelease, "fluxcd.io/v2", "fluxcd.io/v2beta2", 1) + chart +
 			repository, `"Chart":"web"`},
 	} {
@@ -347,14 +385,18 @@ func TestHelmReleases(t *testing.T) {
 		"no source": {helmRelease + chart, "HelmRepository web/charts is not in Git"},
 		"no values": {helmRelease + chart + "  valuesFrom: [{kind: ConfigMap, name: values}]\n" +
 			repository, "spec.valuesFrom[0]: ConfigMap web/values is not in Git"},
-		"no key": {helmRelease + chart +
-			"  valuesFrom: [{kind: ConfigMap, name: values, valuesKey: other}]\n" + repository + vars,
-			`has no key "other"`},
+		"no key": {
+			helmRelease + chart +
+				"  valuesFrom: [{kind: ConfigMap, name: values, valuesKey: other}]\n" + repository + vars,
+			`has no key "other"`,
+		},
 		"encrypted values": {helmRelease + chart + "  valuesFrom: [{kind: Secret, name: v}]\n" + repository +
 			"-- app/secret.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {name: v, namespace: web}\nstringData: {values.yaml: \"ENC[AES256_GCM,data:x]\"}\nsops: {mac: x}\n", "the values are encrypted"},
-		"no hooks to renderers": {helmRelease + chart +
-			"  postRenderStrategy: nohooks\n  commonMetadata: {labels: {a: b}}\n" + repository,
-			"spec.postRenderStrategy: nohooks is not supported"},
+		"no hooks to renderers": {
+			helmRelease + chart +
+				"  postRenderStrategy: nohooks\n  commonMetadata: {labels: {a: b}}\n" + repository,
+			"spec.postRenderStrategy: nohooks is not supported",
+		},
 		"neither chart": {helmRelease + "  values: {}\n", "spec.chart or spec.chartRef is missing"},
 		"a bucket": {helmRelease + strings.Replace(chart, "HelmRepository", "Bucket", 1) +
 			"-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: Bucket\nmetadata: {name: charts, namespace: web}\nspec: {interval: 1h}\n", "charts from Bucket are not supported"},
@@ -404,16 +446,24 @@ func TestCheckedOutFiles(t *testing.T) {
 		objects     int
 	}{
 		"all": {spec("recurseSubmodules: true") + configMap + sub, "", 2},
-		"the directories": {spec("sparseCheckout: [./clusters/, ./app/config.yaml]") + configMap + sub, "",
-			1},
-		"ignored files among them": {spec(`sparseCheckout: [clusters, app], ignore: "/app/sub/"`) + configMap + sub,
-			"", 1},
+		"the directories": {
+			spec("sparseCheckout: [./clusters/, ./app/config.yaml]") + configMap + sub, "",
+			1,
+		},
+		"ignored files among them": {
+			spec(`sparseCheckout: [clusters, app], ignore: "/app/sub/"`) + configMap + sub,
+			"", 1,
+		},
 		"a .sourceignore outside": {spec("sparseCheckout: [clusters, app]") + configMap + sub +
 			"-- .sourceignore --\nsub/\n", "", 2},
-		"not the directory": {spec("sparseCheckout: [clusters]") + configMap,
-			`"./app" is not a directory of the source`, 0},
-		"a submodule": {spec("recurseSubmodules: true") + configMap + submodule,
-			"spec.path: the submodule app/module is not in the commit", 0},
+		"not the directory": {
+			spec("sparseCheckout: [clusters]") + configMap,
+			`"./app" is not a directory of the source`, 0,
+		},
+		"a submodule": {
+			spec("recurseSubmodules: true") + configMap + submodule,
+			"spec.path: the submodule app/module is not in the commit", 0,
+		},
 		"a submodule of no interest": {spec("recurseSubmodules: true") + configMap + submodule +
 			"-- app/kustomization.yaml --\nresources: [config.yaml]\n", "", 1},
 		"a submodule that Flux leaves": {sync + configMap + submodule, "", 1},

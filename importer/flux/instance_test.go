@@ -22,8 +22,10 @@ func TestFluxInstance(t *testing.T) {
 		files       string
 		root, fails string
 	}{
-		"Git": {"-- fi.yaml --" + instance + from("GitRepository", "flux-system"), "flux-system",
-			""},
+		"Git": {
+			"-- fi.yaml --" + instance + from("GitRepository", "flux-system"), "flux-system",
+			"",
+		},
 		"with a name": {"-- fi.yaml --" + strings.Replace(instance, "sync: {", "sync: {name: main, ", 1) +
 			from("GitRepository", "main"), "main", ""},
 		"another name fails": {"-- fi.yaml --" + strings.Replace(instance, "sync: {", "sync: {name: main, ", 1) +
@@ -33,26 +35,38 @@ func TestFluxInstance(t *testing.T) {
 			from("Bucket", "flux-system"), "flux-system", ""},
 		"the same artifact": {"-- fi.yaml --" + oci + from("OCIRepository", "other") +
 			repository(`url: "oci://registry.example.com/acme/fleet", ref: {tag: latest}`, ""), "flux-system", ""},
-		"another tag": {"-- fi.yaml --" + oci + from("OCIRepository", "other") +
-			repository(`url: "oci://registry.example.com/acme/fleet", ref: {tag: v1}`, ""), "flux-system",
-			"is not this repository"},
-		"another artifact": {"-- fi.yaml --" + oci + from("OCIRepository", "other") +
-			repository(`url: "oci://registry.example.com/acme/lib", ref: {tag: latest}`, ""), "flux-system",
-			"sluice.dev/pushed-from"},
-		"annotated": {"-- fi.yaml --" + instance + from("OCIRepository", "other") +
-			repository(`url: "oci://registry.example.com/acme/lib", ref: {tag: v1}`, `sluice.dev/pushed-from: "."`),
-			"flux-system", ""},
-		"a directory": {"-- fi.yaml --" + instance +
-			strings.Replace(from("OCIRepository", "other"), "./app", "./", 1) +
-			repository(`url: "oci://registry.example.com/acme/lib"`, `sluice.dev/pushed-from: ./app`), "flux-system",
-			""},
-		"no directory": {"-- fi.yaml --" + instance + from("OCIRepository", "other") +
-			repository(`url: "oci://registry.example.com/acme/lib"`, `sluice.dev/pushed-from: none`), "flux-system",
-			`names "none", which is not a directory`},
+		"another tag": {
+			"-- fi.yaml --" + oci + from("OCIRepository", "other") +
+				repository(`url: "oci://registry.example.com/acme/fleet", ref: {tag: v1}`, ""), "flux-system",
+			"is not this repository",
+		},
+		"another artifact": {
+			"-- fi.yaml --" + oci + from("OCIRepository", "other") +
+				repository(`url: "oci://registry.example.com/acme/lib", ref: {tag: latest}`, ""), "flux-system",
+			"sluice.dev/pushed-from",
+		},
+		"annotated": {
+			"-- fi.yaml --" + instance + from("OCIRepository", "other") +
+				repository(`url: "oci://registry.example.com/acme/lib", ref: {tag: v1}`, `sluice.dev/pushed-from: "."`),
+			"flux-system", "",
+		},
+		"a directory": {
+			"-- fi.yaml --" + instance +
+				strings.Replace(from("OCIRepository", "other"), "./app", "./", 1) +
+				repository(`url: "oci://registry.example.com/acme/lib"`, `sluice.dev/pushed-from: ./app`), "flux-system",
+			"",
+		},
+		"no directory": {
+			"-- fi.yaml --" + instance + from("OCIRepository", "other") +
+				repository(`url: "oci://registry.example.com/acme/lib"`, `sluice.dev/pushed-from: none`), "flux-system",
+			`names "none", which is not a directory`,
+		},
 		"the same repository": {"-- fi.yaml --" + instance + from("GitRepository", "again") +
 			"-- cluster/again.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: again, namespace: flux-system}\nspec: {url: \"https://git.example.com/acme/fleet.git\", ref: {branch: main}}\n", "flux-system", ""},
-		"its path in chart values": {"-- apps/release.yaml --" + instanceChart + from("GitRepository", "flux-system"),
-			"flux-system", ""},
+		"its path in chart values": {
+			"-- apps/release.yaml --" + instanceChart + from("GitRepository", "flux-system"),
+			"flux-system", "",
+		},
 	} {
 		list, err := importer(t, c.files).Import(t.Context(), "cluster")
 		if err != nil {

@@ -19,8 +19,10 @@ func generated(a view, dir string, spec *kustomizev1.KustomizationSpec) (name st
 	if !a.isDir(dir) {
 		return "", nil, fmt.Errorf("spec.path: %q is not a directory of the source", spec.Path)
 	}
-	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{APIVersion: kustypes.KustomizationVersion,
-		Kind: kustypes.KustomizationKind}}
+	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{
+		APIVersion: kustypes.KustomizationVersion,
+		Kind:       kustypes.KustomizationKind,
+	}}
 	name, ok := kustomizationFile(a, dir)
 	if ok {
 		data, err := a.ReadFile(name)
@@ -132,8 +134,10 @@ func setImage(k *kustypes.Kustomization, image fluxkustomize.Image) {
 		}
 		return
 	}
-	k.Images = append(k.Images, kustypes.Image{Name: image.Name, NewName: image.NewName, NewTag: image.NewTag,
-		Digest: image.Digest})
+	k.Images = append(k.Images, kustypes.Image{
+		Name: image.Name, NewName: image.NewName, NewTag: image.NewTag,
+		Digest: image.Digest,
+	})
 }
 
 func selector(s *fluxkustomize.Selector) *kustypes.Selector {

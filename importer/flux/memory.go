@@ -58,7 +58,8 @@ func document(stream []byte, o manifest.Object) ([]byte, error) {
 
 // produce builds a directory, substitutes variables and adds metadata, or recalls the result. k is the unit's.
 func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespace string,
-	spec *kustomizev1.KustomizationSpec) (*made, error) {
+	spec *kustomizev1.KustomizationSpec,
+) (*made, error) {
 	key, err := productKey(c, dir, namespace, spec)
 	if err != nil {
 		return nil, err
@@ -72,8 +73,10 @@ func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespac
 			return nil, err
 		}
 	}
-	seen := &recorder{artifact: a, importer: c.Importer, trace: trace{Kinds: map[string]string{},
-		Names: map[string]string{}, Files: map[string]string{}}}
+	seen := &recorder{artifact: a, importer: c.Importer, trace: trace{
+		Kinds: map[string]string{},
+		Names: map[string]string{}, Files: map[string]string{},
+	}}
 	built, reads, err := c.build(ctx, seen, dir, spec)
 	if err != nil {
 		return nil, err

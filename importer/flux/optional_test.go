@@ -30,14 +30,22 @@ func TestOptionalReferences(t *testing.T) {
 		"read later": {base + other("") + colors, "red", ""},
 		"another name": {base + other("") + strings.ReplaceAll(colors, "name: colors", "name: shapes") +
 			"-- other/broken.yaml --\na: [\n", "${color:=grey}", ""},
-		"broken": {base + other("") + colors + "-- other/broken.yaml --\na: [\n", "",
-			"Kustomization flux-system/other may bring it, which cannot be built"},
-		"broken, with a prefix": {base + other("") + prefixed, "",
-			"Kustomization flux-system/other may bring it, which cannot be built"},
-		"gone": {base + other(""), "",
-			"Kustomization flux-system/other may bring it, which cannot be built"},
-		"suspended": {base + other(", suspend: true") + colors, "",
-			"Kustomization flux-system/other may bring it, which is suspended"},
+		"broken": {
+			base + other("") + colors + "-- other/broken.yaml --\na: [\n", "",
+			"Kustomization flux-system/other may bring it, which cannot be built",
+		},
+		"broken, with a prefix": {
+			base + other("") + prefixed, "",
+			"Kustomization flux-system/other may bring it, which cannot be built",
+		},
+		"gone": {
+			base + other(""), "",
+			"Kustomization flux-system/other may bring it, which cannot be built",
+		},
+		"suspended": {
+			base + other(", suspend: true") + colors, "",
+			"Kustomization flux-system/other may bring it, which is suspended",
+		},
 		"on another cluster": {base + other(", kubeConfig: {secretRef: {name: k}}") + colors, "${color:=grey}", ""},
 		"of another repository": {base + strings.Replace(other("")+colors, "name: flux-system}}", "name: elsewhere}}",
 			1) + "-- clusters/prod/elsewhere.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: elsewhere, namespace: flux-system}\nspec: {interval: 1m, url: \"https://git.example.com/acme/other\"}\n", "${color:=grey}", ""},

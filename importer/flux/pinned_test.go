@@ -82,18 +82,30 @@ func TestSeveralDeclarationsThatAgree(t *testing.T) {
 		a, b      flux.Repository
 		has, want string
 	}{
-		"the highest version": {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.10.0", one),
-			declared("b", "refs/tags/v1.9.0", two), "name: a\n", ""},
-		"the highest is the second": {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.9.0", one),
-			declared("b", "refs/tags/v2.0.0", two), "name: b\n", ""},
-		"only one is in the range": {`{semver: "1.x"}`, declared("a", "refs/tags/v1.9.0", one),
-			declared("b", "refs/tags/v2.0.0", two), "name: a\n", ""},
-		"one may be higher": {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.9.0", one), gone, "",
-			"is the repository b, and its content is missing"},
-		"two commits of a branch": {`{branch: main}`, declared("a", "refs/heads/main", one),
-			declared("b", "refs/heads/main", two), "", "the repositories a and b pin different commits of it"},
-		"one commit of a branch": {`{branch: main}`, declared("a", "refs/heads/main", one),
-			declared("b", "refs/heads/main", one), "name: a\n", ""},
+		"the highest version": {
+			`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.10.0", one),
+			declared("b", "refs/tags/v1.9.0", two), "name: a\n", "",
+		},
+		"the highest is the second": {
+			`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.9.0", one),
+			declared("b", "refs/tags/v2.0.0", two), "name: b\n", "",
+		},
+		"only one is in the range": {
+			`{semver: "1.x"}`, declared("a", "refs/tags/v1.9.0", one),
+			declared("b", "refs/tags/v2.0.0", two), "name: a\n", "",
+		},
+		"one may be higher": {
+			`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.9.0", one), gone, "",
+			"is the repository b, and its content is missing",
+		},
+		"two commits of a branch": {
+			`{branch: main}`, declared("a", "refs/heads/main", one),
+			declared("b", "refs/heads/main", two), "", "the repositories a and b pin different commits of it",
+		},
+		"one commit of a branch": {
+			`{branch: main}`, declared("a", "refs/heads/main", one),
+			declared("b", "refs/heads/main", one), "name: a\n", "",
+		},
 	} {
 		u := units(t, files(c.ref), c.a, c.b)["Kustomization/app"]
 		if c.want == "" && (u.Err != nil || !strings.Contains(string(u.Stream), c.has)) ||
@@ -110,14 +122,20 @@ func TestChartsWithFilesThatAreLeftOut(t *testing.T) {
 		"only what Flux leaves out everywhere": {"", chart, ""},
 		"files elsewhere": {", ignore: /charts/webs", chart +
 			"-- .repositories/lib/charts/webs/x --\n", ""},
-		"a template": {", ignore: /charts/web/templates/web.yaml", chart,
-			"charts/web/templates/web.yaml"},
+		"a template": {
+			", ignore: /charts/web/templates/web.yaml", chart,
+			"charts/web/templates/web.yaml",
+		},
 		"a template, in .sourceignore": {"", chart +
 			"-- .repositories/lib/charts/web/.sourceignore --\nweb.yaml\n", "charts/web/templates/web.yaml"},
-		"what Flux leaves out of templates": {"", chart + "-- .repositories/lib/charts/web/templates/a.png --\n\n",
-			"charts/web/templates/a.png"},
-		"not checked out": {`, sparseCheckout: [charts/web/Chart.yaml, charts/web/values]`, chart,
-			"charts/web/templates/web.yaml"},
+		"what Flux leaves out of templates": {
+			"", chart + "-- .repositories/lib/charts/web/templates/a.png --\n\n",
+			"charts/web/templates/a.png",
+		},
+		"not checked out": {
+			`, sparseCheckout: [charts/web/Chart.yaml, charts/web/values]`, chart,
+			"charts/web/templates/web.yaml",
+		},
 	} {
 		u := units(t, sync+source(", ref: {branch: main}"+c.spec)+libRelease+other+c.files,
 			lib("refs/heads/main"))["HelmRelease/web"]
@@ -175,9 +193,11 @@ func TestGeneratorsThatComeLater(t *testing.T) {
 
 // Messages appear in reviews, also in those of other repositories.
 func TestCredentialsInURLs(t *testing.T) {
-	for _, url := range []string{"https://user:s3cret@git.example.com/acme/lib",
+	for _, url := range []string{
+		"https://user:s3cret@git.example.com/acme/lib",
 		"https://s3cret@git.example.com/acme/lib", "ssh://git:s3cret@git.example.com/acme/lib",
-		"https://user:s3/s3cret@git.example.com/acme/lib"} {
+		"https://user:s3/s3cret@git.example.com/acme/lib",
+	} {
 		files := sync + strings.Replace(source(", ref: {branch: main}"), "ssh://git@git.example.com/acme/lib.git", url,
 			1) + of("./base")
 		for _, others := range [][]flux.Repository{nil, {lib("refs/heads/next")}} {

@@ -11,8 +11,10 @@ import (
 // component makes a Kustomize component of a release's post-renderers. The fields of the component are the first one; a
 // kustomization applies transformers in their order after its fields, so these are the others.
 func component(r *helmv2.HelmRelease) ([]byte, error) {
-	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{APIVersion: kustypes.ComponentVersion,
-		Kind: kustypes.ComponentKind}}
+	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{
+		APIVersion: kustypes.ComponentVersion,
+		Kind:       kustypes.ComponentKind,
+	}}
 	renderers := slices.DeleteFunc(slices.Clone(r.Spec.PostRenderers), func(p helmv2.PostRenderer) bool {
 		return p.Kustomize == nil || len(p.Kustomize.Patches)+len(p.Kustomize.Images) == 0
 	})
@@ -40,14 +42,18 @@ func component(r *helmv2.HelmRelease) ([]byte, error) {
 	if len(metadata.Labels) > 0 && len(renderers) < 2 {
 		k.Labels = append(k.Labels, kustypes.Label{Pairs: metadata.Labels})
 	} else if len(metadata.Labels) > 0 { // after all post-renderers
-		if err := addTransformer(&k, "LabelTransformer", map[string]any{"labels": metadata.Labels,
-			"fieldSpecs": at("metadata/labels")}); err != nil {
+		if err := addTransformer(&k, "LabelTransformer", map[string]any{
+			"labels":     metadata.Labels,
+			"fieldSpecs": at("metadata/labels"),
+		}); err != nil {
 			return nil, err
 		}
 	}
 	if len(metadata.Annotations) > 0 { // commonAnnotations would reach templates of Pods too
-		if err := addTransformer(&k, "AnnotationsTransformer", map[string]any{"annotations": metadata.Annotations,
-			"fieldSpecs": at("metadata/annotations")}); err != nil {
+		if err := addTransformer(&k, "AnnotationsTransformer", map[string]any{
+			"annotations": metadata.Annotations,
+			"fieldSpecs":  at("metadata/annotations"),
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -70,8 +76,10 @@ func transform(k *kustypes.Kustomization, p *helmv2.Kustomize) error {
 		setImage(&merged, image)
 	}
 	for _, image := range merged.Images {
-		if err := addTransformer(k, "ImageTagTransformer", map[string]any{"imageTag": image,
-			"fieldSpecs": at(imageFields()...)}); err != nil {
+		if err := addTransformer(k, "ImageTagTransformer", map[string]any{
+			"imageTag":   image,
+			"fieldSpecs": at(imageFields()...),
+		}); err != nil {
 			return err
 		}
 	}

@@ -53,8 +53,10 @@ func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, err
 		return nil, nil, err
 	}
 	r.Namespace = keyOf(o).Namespace
-	out := &Release{Name: r.GetReleaseName(), Namespace: r.GetReleaseNamespace(), Values: map[string]any{},
-		IncludeCRDs: true}
+	out := &Release{
+		Name: r.GetReleaseName(), Namespace: r.GetReleaseNamespace(), Values: map[string]any{},
+		IncludeCRDs: true,
+	}
 	if r.Spec.KubeConfig != nil {
 		return nil, &r, errors.New("spec.kubeConfig: releases on other clusters are not supported (give that cluster an entry of its own)")
 	}

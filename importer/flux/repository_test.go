@@ -29,8 +29,10 @@ spec: {interval: 10m, path: ./base, prune: true, sourceRef: {kind: GitRepository
 const commit = "1234567890123456789012345678901234567890"
 
 func lib(resolved string) flux.Repository {
-	return flux.Repository{Name: "lib", URL: "https://git.example.com/acme/lib", Dir: ".repositories/lib",
-		Resolved: resolved, Commit: commit, Declared: "repositories/lib.yaml:1"}
+	return flux.Repository{
+		Name: "lib", URL: "https://git.example.com/acme/lib", Dir: ".repositories/lib",
+		Resolved: resolved, Commit: commit, Declared: "repositories/lib.yaml:1",
+	}
 }
 
 // source is the GitRepository lib with some fields of its spec.
@@ -48,8 +50,10 @@ const libRelease = "-- clusters/prod/release.yaml --\napiVersion: helm.toolkit.f
 	"  chart: {spec: {chart: ./charts/web, valuesFiles: [charts/web/values-prod.yaml], reconcileStrategy: Revision, sourceRef: {kind: GitRepository, name: lib, namespace: flux-system}}}\n  values: {c: d}\n"
 
 func TestChartOfAnotherRepository(t *testing.T) {
-	for name, spec := range map[string]string{"as it is": "", "ignored files": ", ignore: \"/base\\n\"",
-		"sparse": ", sparseCheckout: [charts]"} {
+	for name, spec := range map[string]string{
+		"as it is": "", "ignored files": ", ignore: \"/base\\n\"",
+		"sparse": ", sparseCheckout: [charts]",
+	} {
 		u := units(t, sync+source(", ref: {tag: v1.0.0}"+spec)+libRelease+other,
 			lib("refs/tags/v1.0.0"))["HelmRelease/web"]
 		if u.Err != nil || u.Release == nil {
@@ -64,14 +68,20 @@ func TestChartOfAnotherRepository(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ files, want string }{
-		"the chart is ignored": {source(", ref: {tag: v1.0.0}, ignore: \"/charts\\n\"") + libRelease,
-			`the chart "./charts/web" is not a directory of GitRepository flux-system/lib`},
-		"another directory": {source(", ref: {tag: v1.0.0}") +
-			strings.Replace(libRelease, "./charts/web", "./charts/none", 1),
-			`the chart "./charts/none" is not a directory`},
-		"this repository's": {source(", ref: {tag: v1.0.0}") +
-			strings.Replace(libRelease, "./charts/web", "./app", 1) + configMap,
-			`the chart "./app" is not a directory`},
+		"the chart is ignored": {
+			source(", ref: {tag: v1.0.0}, ignore: \"/charts\\n\"") + libRelease,
+			`the chart "./charts/web" is not a directory of GitRepository flux-system/lib`,
+		},
+		"another directory": {
+			source(", ref: {tag: v1.0.0}") +
+				strings.Replace(libRelease, "./charts/web", "./charts/none", 1),
+			`the chart "./charts/none" is not a directory`,
+		},
+		"this repository's": {
+			source(", ref: {tag: v1.0.0}") +
+				strings.Replace(libRelease, "./charts/web", "./app", 1) + configMap,
+			`the chart "./app" is not a directory`,
+		},
 		"by its mounted path": {source(", ref: {tag: v1.0.0}") +
 			strings.Replace(strings.Replace(libRelease, "./charts/web", "./.repositories/lib/charts/web", 1),
 				"name: lib", "name: flux-system", 1), `is not a directory of GitRepository flux-system/flux-system`},
@@ -133,16 +143,20 @@ func TestRefsOfAnotherRepository(t *testing.T) {
 	for name, c := range map[string]struct{ spec, pinned, want string }{
 		"a branch":           {", ref: {branch: main}", "refs/heads/main", ""},
 		"the default branch": {"", "refs/heads/master", ""},
-		"not the default branch": {"", "refs/heads/main",
-			`has spec.ref.branch "master", but sluice.lock pins refs/heads/main at 1234567890 of the repository lib`},
+		"not the default branch": {
+			"", "refs/heads/main",
+			`has spec.ref.branch "master", but sluice.lock pins refs/heads/main at 1234567890 of the repository lib`,
+		},
 		"another branch":     {", ref: {branch: next}", "refs/heads/main", `spec.ref.branch "next"`},
 		"a tag":              {", ref: {tag: v1.2.0}", "refs/tags/v1.2.0", ""},
 		"another tag":        {", ref: {tag: v1.2.0}", "refs/tags/v1.3.0", `spec.ref.tag "v1.2.0"`},
 		"a branch for a tag": {", ref: {branch: v1.2.0}", "refs/tags/v1.2.0", `spec.ref.branch`},
 		"a tag for a branch": {", ref: {tag: main}", "refs/heads/main", `spec.ref.tag`},
 		"a range":            {", ref: {semver: \">=1.0.0 <2.0.0\"}", "refs/tags/v1.9.9", ""},
-		"out of the range": {", ref: {semver: \">=1.0.0 <2.0.0\"}", "refs/tags/v2.0.0",
-			"run `sluice deps update lib`"},
+		"out of the range": {
+			", ref: {semver: \">=1.0.0 <2.0.0\"}", "refs/tags/v2.0.0",
+			"run `sluice deps update lib`",
+		},
 		"a pre-release":           {", ref: {semver: \"1.x\"}", "refs/tags/v1.3.0-rc.1", "spec.ref.semver"},
 		"no complete version":     {", ref: {semver: \"1.x\"}", "refs/tags/v1.3", "spec.ref.semver"},
 		"a tag with a path":       {", ref: {semver: \"1.x\"}", "refs/tags/lib/v1.3.0", "spec.ref.semver"},
@@ -152,16 +166,24 @@ func TestRefsOfAnotherRepository(t *testing.T) {
 		"a range and its tag":     {", ref: {semver: \"1.x\", tag: v1.3.0}", "refs/tags/v1.3.0", ""},
 		"a range and another tag": {", ref: {semver: \"1.x\", tag: v9.0.0}", "refs/tags/v1.3.0", "spec.ref.tag"},
 		"a name":                  {", ref: {name: refs/heads/main}", "refs/heads/main", ""},
-		"a name before a branch": {", ref: {name: refs/pull/1/head, branch: main}", "refs/heads/main",
-			`spec.ref.name "refs/pull/1/head"`},
+		"a name before a branch": {
+			", ref: {name: refs/pull/1/head, branch: main}", "refs/heads/main",
+			`spec.ref.name "refs/pull/1/head"`,
+		},
 		"a tag's name": {", ref: {name: \"refs/tags/v1.0.0^{}\"}", "refs/tags/v1.0.0", ""},
-		"a commit": {", ref: {branch: other, commit: " + `"` + commit + `"` + "}", "refs/heads/main",
-			""},
-		"another commit": {", ref: {branch: main, commit: \"0000000000000000000000000000000000000000\"}",
-			"refs/heads/main", `spec.ref.commit "0000000000000000000000000000000000000000"`},
+		"a commit": {
+			", ref: {branch: other, commit: " + `"` + commit + `"` + "}", "refs/heads/main",
+			"",
+		},
+		"another commit": {
+			", ref: {branch: main, commit: \"0000000000000000000000000000000000000000\"}",
+			"refs/heads/main", `spec.ref.commit "0000000000000000000000000000000000000000"`,
+		},
 		"the start of a commit": {", ref: {commit: \"1234567890\"}", "refs/heads/main", `spec.ref.commit`},
-		"includes other ones": {", ref: {branch: main}, include: [{repository: {name: flux-system}}]",
-			"refs/heads/main", "spec.include is not supported"},
+		"includes other ones": {
+			", ref: {branch: main}, include: [{repository: {name: flux-system}}]",
+			"refs/heads/main", "spec.include is not supported",
+		},
 		"a commit that is no text":  {", ref: {commit: 12}", "refs/heads/main", "GitRepository flux-system/lib"},
 		"a repository without refs": {", ref: {branch: main}", "", "spec.ref.branch"},
 	} {

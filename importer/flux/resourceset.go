@@ -105,8 +105,10 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 	u.Namespace, u.Reads, u.Prune = defaultNamespace, p.reads, true
 	u.Force = strings.EqualFold(p.object.Annotation(annotationForce), "enabled")
 	for _, d := range set.Spec.DependsOn {
-		if on := (Key{Group: manifest.GroupOf(d.APIVersion), Kind: d.Kind,
-			Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name}); expands(on) {
+		if on := (Key{
+			Group: manifest.GroupOf(d.APIVersion), Kind: d.Kind,
+			Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name,
+		}); expands(on) {
 			u.DependsOn = append(u.DependsOn, on)
 		}
 	}
@@ -117,8 +119,10 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 	out := expansion{objects: built}
 	for _, o := range built {
 		if key := keyOf(o); expands(key) && key != k {
-			out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads,
-				origin: u.Origin})
+			out.children = append(out.children, pending{
+				object: o, parent: k, depth: p.depth + 1, reads: u.Reads,
+				origin: u.Origin,
+			})
 		} else if key != k {
 			if u.Stream, err = document(u.Stream, o); err != nil {
 				return expansion{}, err
@@ -171,7 +175,8 @@ func (set *resourceSet) resources(ctx context.Context, sources []source) ([]mani
 
 // build executes the templates of the steps for each set of inputs.
 func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, steps []step,
-	inputs []map[string]any) ([]manifest.Object, error) {
+	inputs []map[string]any,
+) ([]manifest.Object, error) {
 	if len(inputs) == 0 {
 		if len(set.Spec.InputsFrom) > 0 {
 			return nil, nil // without inputs of its providers it applies nothing
@@ -208,7 +213,8 @@ func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, ste
 // build executes the templates of a step for each set of inputs. Of several objects with one identity the first counts;
 // the operator ignores objects whose reconciliation is disabled, except in resources of a ResourceSet without inputs.
 func (s *step) build(ctx context.Context, rounds *templates.Rounds, inputs []map[string]any) ([]manifest.Object,
-	error) {
+	error,
+) {
 	var out []manifest.Object
 	seen := map[Key]bool{}
 	add := func(objects []manifest.Object, disabled bool) error {

@@ -56,8 +56,10 @@ func (s *sets) sources(k Key, set *resourceSet) ([]source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("spec.inputsFrom: %w", err)
 		}
-		all = append(all, source{key, "spec.inputsFrom: " + key.String() + ": spec.defaultValues",
-			[]map[string]any{values}})
+		all = append(all, source{
+			key, "spec.inputsFrom: " + key.String() + ": spec.defaultValues",
+			[]map[string]any{values},
+		})
 	}
 	return all, nil
 }
@@ -107,8 +109,10 @@ func (p *provider) add(values map[string]any) error {
 	if set == nil { // null
 		set = map[string]any{}
 	}
-	set["provider"] = map[string]any{"apiVersion": groupOperator + "/v1", "kind": p.key.Kind, "name": p.key.Name,
-		"namespace": p.key.Namespace}
+	set["provider"] = map[string]any{
+		"apiVersion": groupOperator + "/v1", "kind": p.key.Kind, "name": p.key.Name,
+		"namespace": p.key.Namespace,
+	}
 	p.sets = append(p.sets, set)
 	return nil
 }

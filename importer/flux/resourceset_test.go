@@ -152,15 +152,23 @@ func TestUnknownProviders(t *testing.T) {
 	selecting := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n" + tenant)
 	for name, c := range map[string]struct{ files, want string }{
 		"known": {app("") + provided, ""},
-		"a failed build": {app("") + provided + "-- app/broken.yaml --\na: [\n",
-			"may match providers of Kustomization flux-system/app, which cannot be built"},
-		"a missing directory": {strings.Replace(app(""), "./app", "./none", 1) + provided,
-			"may match providers of Kustomization flux-system/app, which cannot be built"},
-		"suspended": {app("suspend: true\n") + provided,
-			"may match providers of Kustomization flux-system/app, which is suspended"},
+		"a failed build": {
+			app("") + provided + "-- app/broken.yaml --\na: [\n",
+			"may match providers of Kustomization flux-system/app, which cannot be built",
+		},
+		"a missing directory": {
+			strings.Replace(app(""), "./app", "./none", 1) + provided,
+			"may match providers of Kustomization flux-system/app, which cannot be built",
+		},
+		"suspended": {
+			app("suspend: true\n") + provided,
+			"may match providers of Kustomization flux-system/app, which is suspended",
+		},
 		"suspended, no Flux": {app("suspend: true\n") + configMap, ""},
-		"a suspended set": {other(disabled, "resourcesTemplate: |\n"+indent(file)),
-			"may match providers of ResourceSet apps/other, which is suspended"},
+		"a suspended set": {
+			other(disabled, "resourcesTemplate: |\n"+indent(file)),
+			"may match providers of ResourceSet apps/other, which is suspended",
+		},
 		"another failed set":    {other("", "inputsFrom: [{name: none}]\n"+tenant), ""},
 		"a suspended other set": {other(disabled, tenant), ""},
 		"a set of a server": {
@@ -192,42 +200,70 @@ func TestResourceSetErrors(t *testing.T) {
 	}
 	one := func(object string) string { return "inputs: [{tenant: a}]\nresources:\n- " + object + "\n" }
 	for name, c := range map[string]struct{ files, want string }{
-		"a missing input": {set("inputs: [{other: a}]\n" + tenant),
-			`spec.resources[0]: template: template:4:11: executing "template" at <inputs>: map has no entry for key "tenant"`},
-		"no template": {set("inputs: [{}]\nresourcesTemplate: \"<< if >>\"\n"),
-			"spec.resourcesTemplate: template: template:1: missing value for if"},
-		"no object": {set(one("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: apps}}")),
-			"ConfigMap needs metadata.name"},
-		"a missing provider": {set("inputsFrom: [{name: none}]\n" + tenant),
-			"spec.inputsFrom[0]: ResourceSetInputProvider apps/none is not in Git (add it)"},
-		"a provider of a server": {set("inputsFrom: [{name: prs}]\n"+tenant) +
-			inputProvider("prs", `{type: GitHubPullRequest, url: "https://github.com/acme/app"}`),
-			"ResourceSetInputProvider apps/prs of the type GitHubPullRequest asks a server for its inputs"},
+		"a missing input": {
+			set("inputs: [{other: a}]\n" + tenant),
+			`spec.resources[0]: template: template:4:11: executing "template" at <inputs>: map has no entry for key "tenant"`,
+		},
+		"no template": {
+			set("inputs: [{}]\nresourcesTemplate: \"<< if >>\"\n"),
+			"spec.resourcesTemplate: template: template:1: missing value for if",
+		},
+		"no object": {
+			set(one("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: apps}}")),
+			"ConfigMap needs metadata.name",
+		},
+		"a missing provider": {
+			set("inputsFrom: [{name: none}]\n" + tenant),
+			"spec.inputsFrom[0]: ResourceSetInputProvider apps/none is not in Git (add it)",
+		},
+		"a provider of a server": {
+			set("inputsFrom: [{name: prs}]\n"+tenant) +
+				inputProvider("prs", `{type: GitHubPullRequest, url: "https://github.com/acme/app"}`),
+			"ResourceSetInputProvider apps/prs of the type GitHubPullRequest asks a server for its inputs",
+		},
 		"a suspended provider": {set("inputsFrom: [{name: p}]\n"+tenant) +
 			strings.Replace(inputProvider("p", "{type: Static}"), "labels:",
 				"annotations: {fluxcd.controlplane.io/reconcile: disabled}, labels:", 1), "apps/p is suspended"},
-		"neither name nor selector": {set("inputsFrom: [{}]\n" + tenant),
-			"spec.inputsFrom[0]: exactly one of name and selector must be set"},
+		"neither name nor selector": {
+			set("inputsFrom: [{}]\n" + tenant),
+			"spec.inputsFrom[0]: exactly one of name and selector must be set",
+		},
 		"a bad selector": {set("inputsFrom: [{selector: {matchExpressions: [{key: a, operator: Like}]}}]\n" +
 			tenant), "spec.inputsFrom[0].selector:"},
-		"an unknown strategy": {set("inputStrategy: {name: Zip}\n" + tenant),
-			`spec.inputStrategy: "Zip" is not known`},
+		"an unknown strategy": {
+			set("inputStrategy: {name: Zip}\n" + tenant),
+			`spec.inputStrategy: "Zip" is not known`,
+		},
 		"many permutations": {set("inputStrategy: {name: Permute}\ninputs: [" +
 			strings.Repeat("{tenant: a},", 10_001) + "]\n" + tenant), "more than 10000 permutations"},
-		"the id of inputs": {ofProvider("inputs.id"),
-			"inputs.id of a ResourceSetInputProvider is not supported"},
-		"the id in JSON": {ofProvider("inputs | toJson | sha256sum"),
-			"inputs.id of a ResourceSetInputProvider is not supported"},
-		"the id as text": {ofProvider("inputs.id | toString | sha256sum"),
-			"inputs.id of a ResourceSetInputProvider is not supported"},
-		"the id by printf": {ofProvider("printf `%d` inputs.id"),
-			"inputs.id of a ResourceSetInputProvider is not supported"},
-		"a shard by the id": {ofProvider("mod inputs.id 4 | printf `shard-%d`"),
-			"inputs.id of a ResourceSetInputProvider is not supported"},
-		"a condition on the id": {ofProvider("if eq (mod (int inputs.id) 3) 2 >>a<< else >>b<< end"),
-			"inputs.id of a ResourceSetInputProvider is not supported"},
-		"an error with the id": {ofProvider("fail inputs.id"),
-			"inputs.id of a ResourceSetInputProvider is not supported"},
+		"the id of inputs": {
+			ofProvider("inputs.id"),
+			"inputs.id of a ResourceSetInputProvider is not supported",
+		},
+		"the id in JSON": {
+			ofProvider("inputs | toJson | sha256sum"),
+			"inputs.id of a ResourceSetInputProvider is not supported",
+		},
+		"the id as text": {
+			ofProvider("inputs.id | toString | sha256sum"),
+			"inputs.id of a ResourceSetInputProvider is not supported",
+		},
+		"the id by printf": {
+			ofProvider("printf `%d` inputs.id"),
+			"inputs.id of a ResourceSetInputProvider is not supported",
+		},
+		"a shard by the id": {
+			ofProvider("mod inputs.id 4 | printf `shard-%d`"),
+			"inputs.id of a ResourceSetInputProvider is not supported",
+		},
+		"a condition on the id": {
+			ofProvider("if eq (mod (int inputs.id) 3) 2 >>a<< else >>b<< end"),
+			"inputs.id of a ResourceSetInputProvider is not supported",
+		},
+		"an error with the id": {
+			ofProvider("fail inputs.id"),
+			"inputs.id of a ResourceSetInputProvider is not supported",
+		},
 		"many permuted values": {
 			set("inputStrategy: {name: Permute}\ninputs: ["+strings.Repeat("{a: b},", 5_000)+
 				"]\ninputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + manyProviders(300),
@@ -235,26 +271,40 @@ func TestResourceSetErrors(t *testing.T) {
 		},
 		"a random number": {set("inputs: [{tenant: a}]\n" +
 			strings.Replace(tenant, "inputs.tenant", "randInt 1 9", 1)), "the function randInt is not supported"},
-		"the clock": {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "now", 1)),
-			`function "now" not defined`},
+		"the clock": {
+			set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "now", 1)),
+			`function "now" not defined`,
+		},
 		"the environment": {set("inputs: [{tenant: a}]\n" +
 			strings.Replace(tenant, "inputs.tenant", "env `HOME`", 1)), `function "env" not defined`},
-		"a long outcome": {set("resourcesTemplate: \"<< repeat 5000000 `x` >>\"\n"),
-			"the outcome has more than 4 MiB"},
-		"a loop without end": {set("resourcesTemplate: \"<< range 100000000000 >><< end >>\"\n"),
-			"spec.resourcesTemplate: it is not done after 5000000 rounds of loops and calls, so it was stopped"},
+		"a long outcome": {
+			set("resourcesTemplate: \"<< repeat 5000000 `x` >>\"\n"),
+			"the outcome has more than 4 MiB",
+		},
+		"a loop without end": {
+			set("resourcesTemplate: \"<< range 100000000000 >><< end >>\"\n"),
+			"spec.resourcesTemplate: it is not done after 5000000 rounds of loops and calls, so it was stopped",
+		},
 		"copyFrom":              {set(one("{apiVersion: v1, kind: Secret, metadata: {name: s, annotations: {fluxcd.controlplane.io/copyFrom: a/b}}}")), "Secret default/s has the annotation fluxcd.controlplane.io/copyFrom, which is not supported"},
 		"convertKubeConfigFrom": {set(one("{apiVersion: v1, kind: ConfigMap, metadata: {name: s, annotations: {fluxcd.controlplane.io/convertKubeConfigFrom: a/b}}}")), "the annotation fluxcd.controlplane.io/convertKubeConfigFrom, which is not supported"},
 		"checksumFrom":          {set(one("{apiVersion: apps/v1, kind: Deployment, metadata: {name: s}, spec: {template: {metadata: {annotations: {fluxcd.controlplane.io/checksumFrom: ConfigMap/a/b}}}}}")), "the annotation fluxcd.controlplane.io/checksumFrom, which is not supported"},
-		"steps and resources": {set("steps: [{name: a, resourcesTemplate: x}]\n" + tenant),
-			"spec.steps cannot be used with spec.resources"},
-		"an empty step": {set("inputs: [{n: 1}]\nsteps: [{name: a}]\n"),
-			"spec.steps[0] a: it has neither resources nor resourcesTemplate"},
-		"two steps of one name": {set("steps: [{name: a, resourcesTemplate: x}, {name: a, resourcesTemplate: x}]\n"),
-			"spec.steps[1]: another step has the name \"a\" too"},
+		"steps and resources": {
+			set("steps: [{name: a, resourcesTemplate: x}]\n" + tenant),
+			"spec.steps cannot be used with spec.resources",
+		},
+		"an empty step": {
+			set("inputs: [{n: 1}]\nsteps: [{name: a}]\n"),
+			"spec.steps[0] a: it has neither resources nor resourcesTemplate",
+		},
+		"two steps of one name": {
+			set("steps: [{name: a, resourcesTemplate: x}, {name: a, resourcesTemplate: x}]\n"),
+			"spec.steps[1]: another step has the name \"a\" too",
+		},
 		"one object in two steps": {set("steps:\n- {name: a, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n- {name: b, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n"), "ConfigMap default/x is in the steps a and b"},
-		"a failed step": {set("steps:\n- {name: a, resourcesTemplate: \"<< fail `no` >>\"}\n"),
-			"spec.steps[0] a: resourcesTemplate: template: template:1:3: executing \"template\" at <fail `no`>: error calling fail: no"},
+		"a failed step": {
+			set("steps:\n- {name: a, resourcesTemplate: \"<< fail `no` >>\"}\n"),
+			"spec.steps[0] a: resourcesTemplate: template: template:1:3: executing \"template\" at <fail `no`>: error calling fail: no",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "a loop without end" && testing.Short() {
@@ -284,8 +334,10 @@ func TestResourceSetInputs(t *testing.T) {
 			text + "\"}}\n"
 	}
 	for name, c := range map[string]struct{ files, want string }{
-		"a large integer": {set("inputs: [{size: 18446744073709551615}]\n" + object("v<< inputs.size >>")),
-			`"v":"v1.8446744073709552e+19"`},
+		"a large integer": {
+			set("inputs: [{size: 18446744073709551615}]\n" + object("v<< inputs.size >>")),
+			`"v":"v1.8446744073709552e+19"`,
+		},
 		"a large integer of a provider": {
 			set("inputsFrom: [{name: one}]\n"+object("v<< inputs.size >>")) +
 				inputProvider("one", "{type: Static, defaultValues: {size: 18446744073709551615}}"),
@@ -301,9 +353,11 @@ func TestResourceSetInputs(t *testing.T) {
 			set("resources:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: apps, annotations: {fluxcd.controlplane.io/reconcile: disabled}}}\n"), `"name":"x"`,
 		},
 		"an id of its own": {set("inputs: [{id: tenant-1}]\n" + object("<< inputs.id >>")), `"v":"tenant-1"`},
-		"the keys": {set("inputs: [{n: 1}]\n" +
-			object("<< len inputs >> << keys inputs | join `,` >> << hasKey inputs `id` >>")),
-			`"v":"2 n,provider false"`},
+		"the keys": {
+			set("inputs: [{n: 1}]\n" +
+				object("<< len inputs >> << keys inputs | join `,` >> << hasKey inputs `id` >>")),
+			`"v":"2 n,provider false"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := units(t, sync+c.files)["ResourceSet/set"]

@@ -247,8 +247,10 @@ func (c *cluster) copyAll(of Key, g *artifactGenerator, index int) (map[string]s
 			if s.Alias != alias {
 				continue
 			}
-			a, err := c.artifactOf(Key{Group: groupSource, Kind: s.Kind,
-				Namespace: orDefault(s.Namespace, of.Namespace), Name: s.Name})
+			a, err := c.artifactOf(Key{
+				Group: groupSource, Kind: s.Kind,
+				Namespace: orDefault(s.Namespace, of.Namespace), Name: s.Name,
+			})
 			if err != nil {
 				return nil, err
 			}

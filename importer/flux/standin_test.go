@@ -23,23 +23,35 @@ func TestUnsetVariable(t *testing.T) {
 	post := app("postBuild: {substitute: {COLOR: blue}}\n")
 	generated := "-- app/kustomization.yaml --\nconfigMapGenerator: [{name: script, files: [run.sh]}]\ngeneratorOptions: {disableNameSuffixHash: true}\n-- app/run.sh --\n#!/bin/sh\necho ${COLOR} ${TOKEN}\n"
 	for name, c := range map[string]struct{ files, fails, want string }{
-		"not set": {sync + post + script,
-			"app/script.yaml:6: ConfigMap default/script: spec.postBuild: the variable TOKEN is not set", ""},
+		"not set": {
+			sync + post + script,
+			"app/script.yaml:6: ConfigMap default/script: spec.postBuild: the variable TOKEN is not set", "",
+		},
 		"in a generator": {sync + post + generated, "app/run.sh:2: ", ""},
-		"changed by a length": {sync + post + strings.Replace(script, "${TOKEN}", "${#TOKEN}", 1),
-			"the variable TOKEN is not set", ""},
-		"with a default": {sync + post + strings.Replace(script, "${TOKEN}", "${TOKEN:=none}", 1), "",
-			"blue none"},
+		"changed by a length": {
+			sync + post + strings.Replace(script, "${TOKEN}", "${#TOKEN}", 1),
+			"the variable TOKEN is not set", "",
+		},
+		"with a default": {
+			sync + post + strings.Replace(script, "${TOKEN}", "${TOKEN:=none}", 1), "",
+			"blue none",
+		},
 		"an empty default": {sync + post + strings.Replace(script, "${TOKEN}", "${TOKEN:-}", 1), "", `blue "`},
-		"set to nothing": {sync + app("postBuild: {substitute: {COLOR: blue, TOKEN: \"\"}}\n") + script, "",
-			`blue "`},
+		"set to nothing": {
+			sync + app("postBuild: {substitute: {COLOR: blue, TOKEN: \"\"}}\n") + script, "",
+			`blue "`,
+		},
 		"escaped": {sync + post + strings.Replace(script, "${TOKEN}", "$${TOKEN}", 1), "", "blue ${TOKEN}"},
-		"switched off": {sync + post + strings.Replace(script, "{name: script}",
-			"{name: script, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1), "",
-			"${COLOR} ${TOKEN}"},
+		"switched off": {
+			sync + post + strings.Replace(script, "{name: script}",
+				"{name: script, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1), "",
+			"${COLOR} ${TOKEN}",
+		},
 		"no variables": {sync + app("") + script, "", "${COLOR} ${TOKEN}"},
-		"always": {sync + app("postBuild: {substituteStrategy: Always}\n") + script,
-			"the variable COLOR is not set", ""},
+		"always": {
+			sync + app("postBuild: {substituteStrategy: Always}\n") + script,
+			"the variable COLOR is not set", "",
+		},
 	} {
 		u := units(t, c.files)["Kustomization/app"]
 		switch {
@@ -77,14 +89,20 @@ func TestStandIns(t *testing.T) {
 	}{
 		"none":      {from, "Secret flux-system/vars is not in Git", "", false},
 		"a mapping": {from + standIn, "", "color: grey", true},
-		"an object": {from + "-- " + file +
-			" --\napiVersion: v1\nkind: Secret\nmetadata: {name: vars}\ndata: {color: Z3JleQ==}\n", "", "color: grey",
-			true},
-		"another kind": {from + "-- " + file + " --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: vars}\n",
-			file + ": it must have one Secret", "", false},
+		"an object": {
+			from + "-- " + file +
+				" --\napiVersion: v1\nkind: Secret\nmetadata: {name: vars}\ndata: {color: Z3JleQ==}\n", "", "color: grey",
+			true,
+		},
+		"another kind": {
+			from + "-- " + file + " --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: vars}\n",
+			file + ": it must have one Secret", "", false,
+		},
 		"a number": {from + "-- " + file + " --\ncolor: 5\n", "color is not a string", "", false},
-		"optional": {strings.Replace(from, "name: vars}", "name: vars, optional: true}", 1) + standIn, "",
-			"color: grey", true},
+		"optional": {
+			strings.Replace(from, "name: vars}", "name: vars, optional: true}", 1) + standIn, "",
+			"color: grey", true,
+		},
 		"in Git": {from + secret + "stringData: {color: teal}\n" + standIn, "", "color: teal", false},
 		"in Git, encrypted": {from + secret + "stringData: {color: \"ENC[AES256_GCM,data:x]\"}\nsops: {mac: x}\n" +
 			standIn, "", "color: grey", true},

@@ -54,8 +54,10 @@ func (e *missingError) Error() string {
 
 // load reads the variables of a Kustomization; inline ones win.
 func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables, error) {
-	out := variables{values: map[string]string{}, sealed: map[string]string{},
-		always: post.SubstituteStrategy == kustomizev1.SubstituteStrategyAlways, strict: !c.Lenient}
+	out := variables{
+		values: map[string]string{}, sealed: map[string]string{},
+		always: post.SubstituteStrategy == kustomizev1.SubstituteStrategyAlways, strict: !c.Lenient,
+	}
 	for _, ref := range post.SubstituteFrom {
 		key := Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
 		o, _, err := c.referred(key)

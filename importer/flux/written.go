@@ -60,8 +60,10 @@ func declared(name string, data []byte) (out []Declared) {
 		}
 		for _, field := range []string{"sourceRef", "chart", "chartRef", "resources", "resourcesTemplate", "steps"} {
 			if _, ok := o.Spec[field]; ok {
-				out = append(out, Declared{Kind: o.Kind, Name: o.Metadata.Name,
-					Origin: Origin{File: name, Line: node.Content[0].Line}})
+				out = append(out, Declared{
+					Kind: o.Kind, Name: o.Metadata.Name,
+					Origin: Origin{File: name, Line: node.Content[0].Line},
+				})
 				break
 			}
 		}

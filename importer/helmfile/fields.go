@@ -35,8 +35,10 @@ const (
 func releaseFields() map[string]field {
 	out := map[string]field{
 		"labels": {listed, "only selectors of helmfile use them"},
-		"secrets": {listed,
-			"Sluice decrypts nothing: let the cluster create the Secret, and refer to it in the values"},
+		"secrets": {
+			listed,
+			"Sluice decrypts nothing: let the cluster create the Secret, and refer to it in the values",
+		},
 		"env":          {listed, "its values are variables of the environment in which helmfile runs"},
 		"hooks":        {listed, whenRun},
 		"unitTests":    {listed, whenRun},
@@ -46,10 +48,14 @@ func releaseFields() map[string]field {
 		"dependencies": {refused, "helmfile adds them to the chart: add them to Chart.yaml"},
 
 		"forceNamespace": {refused, "helmfile changes the namespace of the rendered objects: use a chart that sets it"},
-		"forceGoGetter": {refused,
-			"the chart is fetched from a URL: add it to the repository, or declare the repository that has it"},
-		"postRenderer": {refused,
-			"it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component"},
+		"forceGoGetter": {
+			refused,
+			"the chart is fetched from a URL: add it to the repository, or declare the repository that has it",
+		},
+		"postRenderer": {
+			refused,
+			"it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component",
+		},
 	}
 	add(out, supported, "name", "namespace", "chart", "version", "values", "set", "setString", "needs", "installed",
 		"kubeContext", "apiVersions",
@@ -94,8 +100,10 @@ func defaultFields() map[string]field {
 		"syncArgs":     {listed, "they are passed to helm upgrade: write what they set as values"},
 		"enableDNS":    {listed, "rendering has no network"},
 		"reuseValues":  {listed, "rendering does not read the values of the release in the cluster"},
-		"postRenderer": {refused,
-			"it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component"},
+		"postRenderer": {
+			refused,
+			"it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component",
+		},
 	}
 	add(out, supported, "kubeContext", "skipCRDs", "skipSchemaValidation", "devel")
 	for name, f := range releaseFields() {

@@ -37,8 +37,10 @@ func (c *converter) find(at place, effect, field, reason string) {
 		}
 		return
 	}
-	f := Finding{Environments: []string{at.environment}, Release: at.release, Effect: effect, Field: field,
-		Reason: reason, File: at.file, Line: at.line}
+	f := Finding{
+		Environments: []string{at.environment}, Release: at.release, Effect: effect, Field: field,
+		Reason: reason, File: at.file, Line: at.line,
+	}
 	if at.release != "" {
 		f.Places = []Place{here}
 	}

@@ -278,8 +278,10 @@ func (c *converter) environment(l loaded) error {
 		refusal := c.stateFields(name, file, doc)
 		for i := range doc.state.Releases {
 			r := &doc.state.Releases[i]
-			at := place{environment: name, file: file, line: r.line, release: r.Name,
-				namespace: cmp.Or(doc.state.Namespace, r.Namespace), context: contextOf(&doc.state, r)}
+			at := place{
+				environment: name, file: file, line: r.line, release: r.Name,
+				namespace: cmp.Or(doc.state.Namespace, r.Namespace), context: contextOf(&doc.state, r),
+			}
 			if r.Installed != nil && !*r.Installed {
 				c.find(at, Changed, "installed", "installed: false: the release is not placed in the environment")
 				continue

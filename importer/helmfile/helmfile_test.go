@@ -74,61 +74,127 @@ func TestReleases(t *testing.T) {
 		finds string            // a part of a finding; "" for none
 	}{
 		"plain": {web + "}\n", map[string]string{"apps/web/app.yaml": "path: deploy/charts/web"}, ""},
-		"no crds": {"helmDefaults: {skipCRDs: true}\n" + web + "}\n",
-			map[string]string{"apps/web/app.yaml": "      path: deploy/charts/web\n"}, ""},
-		"schema": {web + ", skipSchemaValidation: true}\n",
-			map[string]string{"apps/web/app.yaml": "schema: skip"}, ""},
-		"default schema": {"helmDefaults: {skipSchemaValidation: true}\n" + web + "}\n",
-			map[string]string{"apps/web/app.yaml": "schema: skip"}, ""},
-		"override": {"namespace: other\n" + web + "}\n",
-			map[string]string{"apps/web/app.yaml": "namespace: other"}, ""},
-		"no namespace": {"releases:\n- {name: web, chart: ./charts/web}\n",
-			map[string]string{"apps/web/app.yaml": "namespace: default"}, "changed namespace"},
-		"context": {web + ", kubeContext: 'arn:aws:eks:eu:1:cluster/Prod'}\n",
-			map[string]string{"clusters/arn-aws-eks-eu-1-cluster-prod.yaml": "environment: prod"}, ""},
+		"no crds": {
+			"helmDefaults: {skipCRDs: true}\n" + web + "}\n",
+			map[string]string{"apps/web/app.yaml": "      path: deploy/charts/web\n"},
+			"",
+		},
+		"schema": {
+			web + ", skipSchemaValidation: true}\n",
+			map[string]string{"apps/web/app.yaml": "schema: skip"},
+			"",
+		},
+		"default schema": {
+			"helmDefaults: {skipSchemaValidation: true}\n" + web + "}\n",
+			map[string]string{"apps/web/app.yaml": "schema: skip"},
+			"",
+		},
+		"override": {
+			"namespace: other\n" + web + "}\n",
+			map[string]string{"apps/web/app.yaml": "namespace: other"},
+			"",
+		},
+		"no namespace": {
+			"releases:\n- {name: web, chart: ./charts/web}\n",
+			map[string]string{"apps/web/app.yaml": "namespace: default"},
+			"changed namespace",
+		},
+		"context": {
+			web + ", kubeContext: 'arn:aws:eks:eu:1:cluster/Prod'}\n",
+			map[string]string{"clusters/arn-aws-eks-eu-1-cluster-prod.yaml": "environment: prod"},
+			"",
+		},
 		"environment": {"environments: {prod: {kubeContext: prod-1}, staging: {kubeContext: staging-1}}\n" + web +
 			"}\n", map[string]string{"clusters/prod-1.yaml": "environment: prod"}, ""},
-		"own labels": {web + ", labels: {name: web, chart: web, namespace: web}}\n",
-			map[string]string{"apps/web/app.yaml": "web"}, ""},
-		"labels": {web + ", labels: {tier: front}}\n", map[string]string{"apps/web/app.yaml": "web"},
-			"not carried over labels"},
-		"versions": {"kubeVersion: v1.33.2\napiVersions: [a/v1]\n" + web + "}\n",
-			map[string]string{"clusters/prod.yaml": "kubeVersion: 1.33.2"}, ""},
-		"other versions": {web +
-			", kubeVersion: 1.33.2}\n- {name: api, namespace: web, chart: ./charts/web, kubeVersion: 1.32.0}\n", nil,
-			"left out kubeVersion, apiVersions"},
+		"own labels": {
+			web + ", labels: {name: web, chart: web, namespace: web}}\n",
+			map[string]string{"apps/web/app.yaml": "web"},
+			"",
+		},
+		"labels": {
+			web + ", labels: {tier: front}}\n",
+			map[string]string{"apps/web/app.yaml": "web"},
+			"not carried over labels",
+		},
+		"versions": {
+			"kubeVersion: v1.33.2\napiVersions: [a/v1]\n" + web + "}\n",
+			map[string]string{"clusters/prod.yaml": "kubeVersion: 1.33.2"},
+			"",
+		},
+		"other versions": {
+			web +
+				", kubeVersion: 1.33.2}\n- {name: api, namespace: web, chart: ./charts/web, kubeVersion: 1.32.0}\n", nil,
+			"left out kubeVersion, apiVersions",
+		},
 		"set": {web +
 			", values: [{a: {b: 1}}], set: [{name: a.b, value: '2'}, {name: l, values: [x, 'y,z']}, {name: f, file: note.txt}], setString: [{name: s, value: '3'}]}\n", map[string]string{"apps/web/layers/global/values.yaml": "a:\n  b: 2\nf: |\n  hello, {world}\nl:\n- x\n- y,z\ns: \"3\"\n"}, ""},
-		"set in a list": {web + ", values: [{l: [a, b]}], set: [{name: 'l[1]', value: c}]}\n",
-			map[string]string{"apps/web/layers/global/values.yaml": "l:\n- a\n- c\n"}, ""},
-		"set a reference": {web + ", set: [{name: p, value: ref+vault://x}]}\n",
-			map[string]string{"apps/web/app.yaml": "web"}, "not carried over set p"},
-		"null": {web + ", values: [{a: 1, b: 1}, {a: null}]}\n",
-			map[string]string{"apps/web/layers/global/values.yaml": "a: null\nb: 1\n"}, ""},
-		"reference": {web + ", values: ['values/secret.yaml']}\n",
-			map[string]string{"apps/web/app.yaml": "web"}, "not carried over values[0] password"},
-		"our reference": {web + ", values: ['values/ours.yaml']}\n",
-			map[string]string{"apps/web/layers/global/values.yaml": "name: $${cluster.name}"}, ""},
-		"near reference": {web + ", values: ['values/near.yaml']}\n",
-			map[string]string{"apps/web/layers/global/values.yaml": "name: $${enviroment}"}, ""},
-		"kept": {web + ", values: ['values/a.yaml', {x: 1}, 'values/b.yaml', {u: 1}]}\n",
-			map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml\n      file2:\n        prod: apps/web/values/prod-2.yaml\n      file3:\n        prod: deploy/values/b.yaml", "apps/web/values/prod-2.yaml": "x: 1", "apps/web/environment/prod/values.yaml": "u: 1", "sluice.yaml": "${app.vars.values.file3.${environment}:=.git/none}"}, ""},
-		"prefix": {web + ", valuesPathPrefix: values/, values: [a.yaml]}\n",
-			map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml"}, ""},
-		"key twice": {web + ", values: ['values/twice.yaml']}\n",
-			map[string]string{"apps/web/layers/global/values.yaml": "a: 2\n"}, ""},
-		"missing file": {web + ", values: ['values/none.yaml']}\n", nil,
-			"left out values[0]: the repository has no file deploy/values/none.yaml"},
-		"missing permitted": {web + ", missingFileHandler: Warn, values: ['values/none.yaml']}\n",
+		"set in a list": {
+			web + ", values: [{l: [a, b]}], set: [{name: 'l[1]', value: c}]}\n",
+			map[string]string{"apps/web/layers/global/values.yaml": "l:\n- a\n- c\n"},
+			"",
+		},
+		"set a reference": {
+			web + ", set: [{name: p, value: ref+vault://x}]}\n",
 			map[string]string{"apps/web/app.yaml": "web"},
-			"changed values[0] values/none.yaml: does not exist, and missingFileHandler permits it"},
-		"template": {web + ", values: ['values/t.yaml.gotmpl']}\n", nil,
-			"left out values[0]: deploy/values/t.yaml.gotmpl is a template of helmfile (give a second state"},
+			"not carried over set p",
+		},
+		"null": {
+			web + ", values: [{a: 1, b: 1}, {a: null}]}\n",
+			map[string]string{"apps/web/layers/global/values.yaml": "a: null\nb: 1\n"},
+			"",
+		},
+		"reference": {
+			web + ", values: ['values/secret.yaml']}\n",
+			map[string]string{"apps/web/app.yaml": "web"},
+			"not carried over values[0] password",
+		},
+		"our reference": {
+			web + ", values: ['values/ours.yaml']}\n",
+			map[string]string{"apps/web/layers/global/values.yaml": "name: $${cluster.name}"},
+			"",
+		},
+		"near reference": {
+			web + ", values: ['values/near.yaml']}\n",
+			map[string]string{"apps/web/layers/global/values.yaml": "name: $${enviroment}"},
+			"",
+		},
+		"kept": {
+			web + ", values: ['values/a.yaml', {x: 1}, 'values/b.yaml', {u: 1}]}\n",
+			map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml\n      file2:\n        prod: apps/web/values/prod-2.yaml\n      file3:\n        prod: deploy/values/b.yaml", "apps/web/values/prod-2.yaml": "x: 1", "apps/web/environment/prod/values.yaml": "u: 1", "sluice.yaml": "${app.vars.values.file3.${environment}:=.git/none}"},
+			"",
+		},
+		"prefix": {
+			web + ", valuesPathPrefix: values/, values: [a.yaml]}\n",
+			map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml"},
+			"",
+		},
+		"key twice": {
+			web + ", values: ['values/twice.yaml']}\n",
+			map[string]string{"apps/web/layers/global/values.yaml": "a: 2\n"},
+			"",
+		},
+		"missing file": {
+			web + ", values: ['values/none.yaml']}\n", nil,
+			"left out values[0]: the repository has no file deploy/values/none.yaml",
+		},
+		"missing permitted": {
+			web + ", missingFileHandler: Warn, values: ['values/none.yaml']}\n",
+			map[string]string{"apps/web/app.yaml": "web"},
+			"changed values[0] values/none.yaml: does not exist, and missingFileHandler permits it",
+		},
+		"template": {
+			web + ", values: ['values/t.yaml.gotmpl']}\n", nil,
+			"left out values[0]: deploy/values/t.yaml.gotmpl is a template of helmfile (give a second state",
+		},
 		"values of a URL": {web + ", values: ['git::https://x/y@v.yaml']}\n", nil, "is fetched from a URL"},
-		"outside": {web + ", values: ['../../x.yaml']}\n", nil,
-			"left out values[0]: ../../x.yaml is not below the repository"},
-		"absolute": {web + ", values: ['/etc/passwd']}\n", nil,
-			"left out values[0]: /etc/passwd is not below the repository"},
+		"outside": {
+			web + ", values: ['../../x.yaml']}\n", nil,
+			"left out values[0]: ../../x.yaml is not below the repository",
+		},
+		"absolute": {
+			web + ", values: ['/etc/passwd']}\n", nil,
+			"left out values[0]: /etc/passwd is not below the repository",
+		},
 		"range":           {"repositories: [{name: r, url: 'https://charts.example.com/'}]\nreleases: [{name: web, namespace: web, chart: r/web, version: ~1.2}]\n", map[string]string{"apps/web/app.yaml": "chart: web\n      includeCRDs: true\n      repo: https://charts.example.com\n      version: ~1.2"}, ""},
 		"newest":          {"repositories: [{name: r, url: 'https://charts.example.com'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", map[string]string{"apps/web/app.yaml": "version: '*'"}, "changed version"},
 		"devel":           {"repositories: [{name: r, url: 'https://charts.example.com'}]\nreleases: [{name: web, namespace: web, chart: r/web, devel: true}]\n", map[string]string{"apps/web/app.yaml": "version: '>0.0.0-0'"}, ""},
@@ -137,63 +203,111 @@ func TestReleases(t *testing.T) {
 		"fragment":        {"repositories: [{name: r, url: 'https://charts.example.com/x#hunter2'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
 		"OCI query":       {"repositories: [{name: r, url: 'example.com/x?token=hunter2', oci: true}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
 		"OCI chart query": {"releases: [{name: web, namespace: web, chart: 'oci://example.com/web?token=hunter2', version: 1.0.0}]\n", nil, "left out chart: it has a digest, a query or credentials"},
-		"no versions": {web + ", kubeVersion: 1.33.2}\n- {name: api, namespace: web, chart: ./charts/web}\n",
-			map[string]string{"apps/api/app.yaml": "api"}, "changed kubeVersion, apiVersions: the release sets none"},
+		"no versions": {
+			web + ", kubeVersion: 1.33.2}\n- {name: api, namespace: web, chart: ./charts/web}\n",
+			map[string]string{"apps/api/app.yaml": "api"},
+			"changed kubeVersion, apiVersions: the release sets none",
+		},
 		"versions left out": {"releases:\n- {name: api, namespace: web, chart: gone/api, kubeVersion: 1.30.0}\n- {name: web, namespace: web, chart: ./charts/web, kubeVersion: 1.33.2}\n", map[string]string{"clusters/prod.yaml": "kubeVersion: 1.33.2", "apps/web/app.yaml": "web"}, "left out chart: gone/api is neither"},
 		"OCI repository":    {"repositories: [{name: r, url: registry.example.com/charts, oci: true}]\nreleases: [{name: web, namespace: web, chart: r/a/web, version: 1.0.0}]\n", map[string]string{"apps/web/app.yaml": "chart: oci://registry.example.com/charts/a/web"}, ""},
 		"OCI tag":           {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com:5000/web:1.2.0'}]\n", map[string]string{"apps/web/app.yaml": "chart: oci://registry.example.com:5000/web\n      includeCRDs: true\n      version: 1.2.0"}, ""},
 		"OCI digest":        {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com/web@sha256:00'}]\n", nil, "left out chart: it has a digest"},
 		"version digest":    {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com/web', version: '1.0.0@sha256:00'}]\n", nil, "left out version: it has a digest"},
-		"URL": {"releases: [{name: web, namespace: web, chart: 'git::https://example.com/x?ref=v1'}]\n",
-			nil, "left out chart: it is fetched from a URL"},
-		"unknown alias": {"releases: [{name: web, namespace: web, chart: gone/web}]\n", nil,
-			"neither a folder of the repository nor a chart of a repository"},
+		"URL": {
+			"releases: [{name: web, namespace: web, chart: 'git::https://example.com/x?ref=v1'}]\n",
+			nil, "left out chart: it is fetched from a URL",
+		},
+		"unknown alias": {
+			"releases: [{name: web, namespace: web, chart: gone/web}]\n", nil,
+			"neither a folder of the repository nor a chart of a repository",
+		},
 		"no chart": {"releases: [{name: web, namespace: web, chart: ./plain}]\n", nil, "has no Chart.yaml"},
-		"json patch": {web +
-			", jsonPatches: [{target: {kind: ConfigMap}, patch: [{op: remove, path: /data}]}]}\n",
-			map[string]string{"apps/web/layers/global/kustomization.yaml": "target:\n    kind: ConfigMap"}, ""},
-		"patch by path": {web + ", jsonPatches: [{target: {kind: ConfigMap}, path: x.yaml}]}\n", nil,
-			"left out jsonPatches[0]"},
-		"patch and string": {web + ", setString: [{name: a, value: b}], strategicMergePatches: [{kind: X}]}\n", nil,
-			"left out setString"},
+		"json patch": {
+			web +
+				", jsonPatches: [{target: {kind: ConfigMap}, patch: [{op: remove, path: /data}]}]}\n",
+			map[string]string{"apps/web/layers/global/kustomization.yaml": "target:\n    kind: ConfigMap"},
+			"",
+		},
+		"patch by path": {
+			web + ", jsonPatches: [{target: {kind: ConfigMap}, path: x.yaml}]}\n", nil,
+			"left out jsonPatches[0]",
+		},
+		"patch and string": {
+			web + ", setString: [{name: a, value: b}], strategicMergePatches: [{kind: X}]}\n", nil,
+			"left out setString",
+		},
 		"transformers":    {web + ", transformers: [{kind: X}]}\n", nil, "left out transformers"},
 		"dependencies":    {web + ", dependencies: [{chart: x}]}\n", nil, "left out dependencies"},
 		"force namespace": {web + ", forceNamespace: x}\n", nil, "left out forceNamespace"},
 		"post-renderer":   {web + ", postRenderer: ./x}\n", nil, "left out postRenderer"},
-		"default renderer": {"helmDefaults: {postRenderer: ./x}\n" + web + "}\n", nil,
-			"left out helmDefaults.postRenderer"},
+		"default renderer": {
+			"helmDefaults: {postRenderer: ./x}\n" + web + "}\n", nil,
+			"left out helmDefaults.postRenderer",
+		},
 		"unknown field":   {web + ", novel: true}\n", nil, "left out novel: Sluice does not know the field"},
 		"unknown default": {"helmDefaults: {novel: true}\n" + web + "}\n", nil, "left out helmDefaults.novel"},
-		"not installed": {web + ", installed: false}\n- {name: api, namespace: web, chart: ./charts/web}\n",
-			map[string]string{"apps/api/app.yaml": "api"}, "changed installed"},
-		"condition": {web + ", condition: web.enabled}\nrenderedvalues: {web: {enabled: true}}\n",
-			map[string]string{"apps/web/app.yaml": "web"}, ""},
+		"not installed": {
+			web + ", installed: false}\n- {name: api, namespace: web, chart: ./charts/web}\n",
+			map[string]string{"apps/api/app.yaml": "api"},
+			"changed installed",
+		},
+		"condition": {
+			web + ", condition: web.enabled}\nrenderedvalues: {web: {enabled: true}}\n",
+			map[string]string{"apps/web/app.yaml": "web"},
+			"",
+		},
 		"false condition": {web +
 			", condition: a.web.enabled}\n- {name: api, namespace: web, chart: ./charts/web}\nrenderedvalues: {a: {web: {enabled: false}}}\n", map[string]string{"apps/api/app.yaml": "api", "apps/web/app.yaml": ""}, "changed condition: a.web.enabled is false"},
-		"literal condition": {web +
-			", condition: false}\n- {name: api, namespace: web, chart: ./charts/web, condition: 'True'}\n",
-			map[string]string{"apps/api/app.yaml": "api"}, "changed condition: false is false"},
+		"literal condition": {
+			web +
+				", condition: false}\n- {name: api, namespace: web, chart: ./charts/web, condition: 'True'}\n",
+			map[string]string{"apps/api/app.yaml": "api"},
+			"changed condition: false is false",
+		},
 		"no value": {web +
 			", condition: web.enabled}\n- {name: api, namespace: web, chart: ./charts/web}\nrenderedvalues: {web: {enabled: 'true'}}\n", nil, "changed condition: web.enabled is false"},
-		"unknown condition": {web + ", condition: web.enabled}\nrenderedvalues: {api: {enabled: true}}\n", nil,
-			"left out condition: the values of the environment have no map web"},
-		"no condition": {web + ", condition: web.on}\nrenderedvalues: {web: {on: true}}\n", nil,
-			`left out condition: "web.on" is neither`},
-		"no values": {web + ", condition: web.enabled}\n", nil,
-			"left out condition: \"web.enabled\" needs renderedvalues"},
-		"need elsewhere": {web + ", needs: [other-cluster/web/db]}\n", map[string]string{"apps/web/app.yaml": "web"},
-			"not carried over needs other-cluster/web/db: the release is on another cluster"},
-		"need": {web + ", needs: [db/db]}\n- {name: db, namespace: db, chart: ./charts/web}\n",
-			map[string]string{"apps/web/app.yaml": "dependsOn:\n  - db"}, ""},
-		"two of a name": {web + "}\n- {name: web, namespace: other, chart: ./charts/web}\n",
-			map[string]string{"apps/web.web/app.yaml": "releaseName: web",
-				"apps/other.web/app.yaml": "releaseName: web"}, ""},
+		"unknown condition": {
+			web + ", condition: web.enabled}\nrenderedvalues: {api: {enabled: true}}\n", nil,
+			"left out condition: the values of the environment have no map web",
+		},
+		"no condition": {
+			web + ", condition: web.on}\nrenderedvalues: {web: {on: true}}\n", nil,
+			`left out condition: "web.on" is neither`,
+		},
+		"no values": {
+			web + ", condition: web.enabled}\n", nil,
+			"left out condition: \"web.enabled\" needs renderedvalues",
+		},
+		"need elsewhere": {
+			web + ", needs: [other-cluster/web/db]}\n",
+			map[string]string{"apps/web/app.yaml": "web"},
+			"not carried over needs other-cluster/web/db: the release is on another cluster",
+		},
+		"need": {
+			web + ", needs: [db/db]}\n- {name: db, namespace: db, chart: ./charts/web}\n",
+			map[string]string{"apps/web/app.yaml": "dependsOn:\n  - db"},
+			"",
+		},
+		"two of a name": {
+			web + "}\n- {name: web, namespace: other, chart: ./charts/web}\n",
+			map[string]string{
+				"apps/web.web/app.yaml":   "releaseName: web",
+				"apps/other.web/app.yaml": "releaseName: web",
+			},
+			"",
+		},
 		"name of two": {"releases:\n- {name: b, namespace: a, chart: ./charts/web}\n- {name: b, namespace: c, chart: ./charts/web}\n- {name: a.b, namespace: x, chart: ./charts/web}\n", map[string]string{"apps/a.b/app.yaml": "releaseName: b"}, "left out name: its app would be a.b, as that of the release b in the namespace a"},
-		"other environment": {"environments: {Production: {kubeContext: prod-1}, staging: {kubeContext: staging-1}}\n" +
-			web + "}\n", map[string]string{"clusters/prod.yaml": "environment: prod"},
-			"changed kubeContext: the helmfile has no environment prod, and those that it has have a kubeContext (Production: prod-1, staging: staging-1)"},
-		"own context": {"environments: {Production: {kubeContext: prod-1}}\n" + web + ", kubeContext: prod-2}\n",
-			map[string]string{"clusters/prod-2.yaml": "environment: prod"}, ""},
+		"other environment": {
+			"environments: {Production: {kubeContext: prod-1}, staging: {kubeContext: staging-1}}\n" +
+				web + "}\n",
+			map[string]string{"clusters/prod.yaml": "environment: prod"},
+			"changed kubeContext: the helmfile has no environment prod, and those that it has have a kubeContext (Production: prod-1, staging: staging-1)",
+		},
+		"own context": {
+			"environments: {Production: {kubeContext: prod-1}}\n" + web + ", kubeContext: prod-2}\n",
+			map[string]string{"clusters/prod-2.yaml": "environment: prod"},
+			"",
+		},
 		"bad name": {"releases: [{name: We_B, namespace: web, chart: ./charts/web}]\n", nil, "left out name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,9 +368,13 @@ func TestBadStates(t *testing.T) {
 			strings.Repeat("*a,", 2000)+"]\nc: ["+strings.Repeat("*b,", 100)+"]\n")}, "exceeds the limit"},
 		"environment": {[]State{state("Prod Env", web)}, `"Prod Env" cannot be the name of an environment`},
 		"three":       {[]State{state("prod", web), state("prod", web), state("prod", web)}, "has three states"},
-		"two named": {[]State{state("prod", strings.Replace(web, "}]", ", values: [a.yaml]}]", 1)),
-			state("prod", strings.Replace(web, "}]", ", values: [a.yaml]}]", 1))},
-			"both states of prod name values files"},
+		"two named": {
+			[]State{
+				state("prod", strings.Replace(web, "}]", ", values: [a.yaml]}]", 1)),
+				state("prod", strings.Replace(web, "}]", ", values: [a.yaml]}]", 1)),
+			},
+			"both states of prod name values files",
+		},
 		"twice": {[]State{state("prod",
 			"releases: [{name: web, namespace: web, chart: ./charts/web}, {name: web, namespace: web, chart: ./charts/web}]\n")}, "is in the environment prod twice"},
 	} {
@@ -267,8 +385,10 @@ func TestBadStates(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"apps/web/layers/global/values.yaml", "apps/web/environment/prod/values.yaml",
-		"apps/web/app.yaml", "layers/global/values.yaml"} {
+	for _, name := range []string{
+		"apps/web/layers/global/values.yaml", "apps/web/environment/prod/values.yaml",
+		"apps/web/app.yaml", "layers/global/values.yaml",
+	} {
 		taken := repo()
 		taken[name] = &fstest.MapFile{Data: []byte("a: 1\n")}
 		if _, err := convert(t, taken, state("prod", web)); err == nil ||
@@ -284,8 +404,10 @@ func TestTwoStates(t *testing.T) {
 	const web = "releases: [{name: web, namespace: web, chart: ./charts/web, missingFileHandler: Info, values: ["
 	named := web + "values/a.yaml, values/none.yaml, values/t.yaml.gotmpl, {x: 1}, values/b.yaml]}]\n"
 	embedded := web + "{a: 1, map: {x: 1}}, {a: 7}, {x: 1}, {b: 3}]}]\n"
-	for _, states := range [][]State{{state("prod", named), state("prod", embedded)},
-		{state("prod", embedded), state("prod", named)}} {
+	for _, states := range [][]State{
+		{state("prod", named), state("prod", embedded)},
+		{state("prod", embedded), state("prod", named)},
+	} {
 		result, err := convert(t, repo(), states...)
 		if err != nil {
 			t.Fatal(err)
@@ -350,8 +472,10 @@ func TestEnvironments(t *testing.T) {
 		t.Errorf("clusters %v", result.Clusters)
 	}
 	app := string(result.Files["apps/web/app.yaml"])
-	for _, part := range []string{"namespace: ${app.vars.namespaces.${environment}}", "prod: web-p",
-		"environments:\n    prod:\n      source:\n        helm:\n          chart: web\n          includeCRDs: true\n          repo: https://charts.example.com\n          version: 1.0.0"} {
+	for _, part := range []string{
+		"namespace: ${app.vars.namespaces.${environment}}", "prod: web-p",
+		"environments:\n    prod:\n      source:\n        helm:\n          chart: web\n          includeCRDs: true\n          repo: https://charts.example.com\n          version: 1.0.0",
+	} {
 		if !strings.Contains(app, part) {
 			t.Errorf("app.yaml has no %q:\n%s", part, app)
 		}
@@ -395,8 +519,10 @@ func TestFields(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([A-Za-z]+)`").FindAllStringSubmatch(tables, -1) {
 		named[m[1]] = true
 	}
-	for kind, known := range map[string]map[string]field{"release": releaseFields(), "state": stateFields(),
-		"helmDefaults": defaultFields()} {
+	for kind, known := range map[string]map[string]field{
+		"release": releaseFields(), "state": stateFields(),
+		"helmDefaults": defaultFields(),
+	} {
 		theirs := strings.Fields(fieldsOf()[kind])
 		for _, name := range theirs {
 			if _, ok := known[name]; !ok {
@@ -455,16 +581,24 @@ func TestMergedValues(t *testing.T) {
 		values string
 		files  string // that the target takes, without the kept one
 	}{
-		"null between": {"values/a.yaml, {map: null}, {map: {y1: 2}}",
-			"apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml"},
-		"scalar between": {"values/a.yaml, {map: 1}, {map: {y1: 2}}",
-			"apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml"},
-		"list between": {"values/a.yaml, {map: [1]}, {map: {y1: 2}}",
-			"apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml"},
+		"null between": {
+			"values/a.yaml, {map: null}, {map: {y1: 2}}",
+			"apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml",
+		},
+		"scalar between": {
+			"values/a.yaml, {map: 1}, {map: {y1: 2}}",
+			"apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml",
+		},
+		"list between": {
+			"values/a.yaml, {map: [1]}, {map: {y1: 2}}",
+			"apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml",
+		},
 		"null last": {"values/a.yaml, {map: {y1: 2}}, {map: null}", "apps/web/environment/prod/values.yaml"},
 		"maps":      {"values/a.yaml, {map: {y1: 2}}, {map: {y2: 2}}", "apps/web/environment/prod/values.yaml"},
-		"set": {"values/a.yaml, {map: null}, {map: {}}], set: [{name: map.y1, value: '2'}",
-			"apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml apps/web/environment/prod/values.yaml"},
+		"set": {
+			"values/a.yaml, {map: null}, {map: {}}], set: [{name: map.y1, value: '2'}",
+			"apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml apps/web/environment/prod/values.yaml",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -553,8 +687,10 @@ func TestVersionsOfClusters(t *testing.T) {
 					got = append(got, f.Release+" "+f.Field)
 				}
 			}
-			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values([]string{c.leftOut,
-				"api kubeVersion, apiVersions"}))) {
+			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values([]string{
+				c.leftOut,
+				"api kubeVersion, apiVersions",
+			}))) {
 				t.Errorf("findings of %v, want %s left out, and api without versions: %+v", got, c.leftOut,
 					result.Findings)
 			}

@@ -191,8 +191,10 @@ func (c writer) placement(a *app) *fleet.Selector {
 	case whole && len(environments) == len(all):
 		return &fleet.Selector{}
 	case whole:
-		return &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: byEnvironment, Operator: "In",
-			Values: slices.Sorted(maps.Keys(environments))}}}
+		return &fleet.Selector{MatchExpressions: []fleet.Requirement{{
+			Key: byEnvironment, Operator: "In",
+			Values: slices.Sorted(maps.Keys(environments)),
+		}}}
 	}
 	return &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: byCluster, Operator: "In", Values: clusters}}}
 }

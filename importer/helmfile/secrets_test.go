@@ -22,36 +22,62 @@ func TestInlineValues(t *testing.T) {
 		why   string // "" if the values are written
 	}{
 		"nothing": {"", "deploy/a.txt", "x", ""},
-		"environment file": {"environments: {prod: {values: [env/prod.yaml]}}\n", "deploy/env/prod.yaml",
-			"dbPassword: ref+vault://x", "deploy/env/prod.yaml has references"},
-		"helmfile": {"", "deploy/helmfile.yaml", "{{ fetchSecretValue .x }}",
-			"deploy/helmfile.yaml has references"},
+		"environment file": {
+			"environments: {prod: {values: [env/prod.yaml]}}\n", "deploy/env/prod.yaml",
+			"dbPassword: ref+vault://x", "deploy/env/prod.yaml has references",
+		},
+		"helmfile": {
+			"", "deploy/helmfile.yaml", "{{ fetchSecretValue .x }}",
+			"deploy/helmfile.yaml has references",
+		},
 		"JSON":             {"", "deploy/a.json", `{"a": "ref+vault://x"}`, "deploy/a.json has references"},
 		"partial template": {"", "b.tpl", "{{ expandSecretRefs .x }}", "b.tpl has references"},
-		"secrets": {"environments: {prod: {secrets: [env/secret.yaml]}}\n", "deploy/env/secret.yaml",
-			"a: ENC[x]", "environments.prod.secrets"},
-		"secrets elsewhere": {"environments: {other: {secrets: [env/secret.yaml]}}\n", "deploy/a.txt", "x",
-			"environments.other.secrets"},
-		"rendered values": {"renderedvalues: {a: [{b: ref+vault://x}]}\n", "deploy/a.txt", "x",
-			"the values of the environment have references"},
-		"values in the state": {"environments: {prod: {values: [{b: secretref+vault://x}]}}\n", "deploy/a.txt", "x",
-			"the values of the environment have references"},
-		"missing environment": {"environments: {prod: {values: [env/ignored.yaml]}}\n", "deploy/a.txt", "x",
-			"cannot search env/ignored.yaml"},
-		"fetched environment": {"environments: {prod: {values: ['git::https://x/y@v.yaml']}}\n", "deploy/a.txt", "x",
-			"cannot search git::https"},
-		"ignored environment": {"environments: {prod: {values: ['env/*.yaml']}}\n", "deploy/env/prod.yaml", "a: 1",
-			"Git ignores deploy/env/secret.yaml"},
-		"clean environment": {"environments: {prod: {values: ['env/*.yaml']}}\n", "deploy/env/prod.yaml", "a: 1",
-			""},
+		"secrets": {
+			"environments: {prod: {secrets: [env/secret.yaml]}}\n", "deploy/env/secret.yaml",
+			"a: ENC[x]", "environments.prod.secrets",
+		},
+		"secrets elsewhere": {
+			"environments: {other: {secrets: [env/secret.yaml]}}\n", "deploy/a.txt", "x",
+			"environments.other.secrets",
+		},
+		"rendered values": {
+			"renderedvalues: {a: [{b: ref+vault://x}]}\n", "deploy/a.txt", "x",
+			"the values of the environment have references",
+		},
+		"values in the state": {
+			"environments: {prod: {values: [{b: secretref+vault://x}]}}\n", "deploy/a.txt", "x",
+			"the values of the environment have references",
+		},
+		"missing environment": {
+			"environments: {prod: {values: [env/ignored.yaml]}}\n", "deploy/a.txt", "x",
+			"cannot search env/ignored.yaml",
+		},
+		"fetched environment": {
+			"environments: {prod: {values: ['git::https://x/y@v.yaml']}}\n", "deploy/a.txt", "x",
+			"cannot search git::https",
+		},
+		"ignored environment": {
+			"environments: {prod: {values: ['env/*.yaml']}}\n", "deploy/env/prod.yaml", "a: 1",
+			"Git ignores deploy/env/secret.yaml",
+		},
+		"clean environment": {
+			"environments: {prod: {values: ['env/*.yaml']}}\n", "deploy/env/prod.yaml", "a: 1",
+			"",
+		},
 		"a binary file": {"", "logo.png", "\x00ref+", ""},
-		"also a values file": {"environments: {prod: {values: ['values/a.*']}}\n", "deploy/values/a.yaml",
-			"password: ref+vault://x", "deploy/values/a.yaml has references"},
+		"also a values file": {
+			"environments: {prod: {values: ['values/a.*']}}\n", "deploy/values/a.yaml",
+			"password: ref+vault://x", "deploy/values/a.yaml has references",
+		},
 		"only a values file": {"", "deploy/values/a.yaml", "password: ref+vault://x", ""},
-		"a file that is read": {"", "deploy/values/a.yaml", "password: ref+vault://x # readFile",
-			"deploy/values/a.yaml has references"},
-		"template of a secret": {"", "deploy/values/t.yaml.gotmpl", "{{ fetchSecretValue .x }}",
-			"reads a secret store"},
+		"a file that is read": {
+			"", "deploy/values/a.yaml", "password: ref+vault://x # readFile",
+			"deploy/values/a.yaml has references",
+		},
+		"template of a secret": {
+			"", "deploy/values/t.yaml.gotmpl", "{{ fetchSecretValue .x }}",
+			"reads a secret store",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,8 +95,10 @@ func TestInlineValues(t *testing.T) {
 				if name == "ignored environment" {
 					worktree["deploy/env/secret.yaml"] = &fstest.MapFile{Data: []byte(secretValues)}
 				}
-				result, err := Convert(Options{States: states, Files: files, Worktree: worktree,
-					Root: "/work/elsewhere", InlineValues: pass})
+				result, err := Convert(Options{
+					States: states, Files: files, Worktree: worktree,
+					Root: "/work/elsewhere", InlineValues: pass,
+				})
 				if result == nil {
 					t.Fatal(err)
 				}
@@ -126,25 +154,39 @@ func TestFilesThatExist(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"pattern": {"values: ['values/a*.yaml']", ""},
-		"two matches": {"values: ['values/[ab].yaml']",
-			"values[0]: values/[ab].yaml matches deploy/values/a.yaml, deploy/values/b.yaml, and helmfile accepts one file"},
+		"two matches": {
+			"values: ['values/[ab].yaml']",
+			"values[0]: values/[ab].yaml matches deploy/values/a.yaml, deploy/values/b.yaml, and helmfile accepts one file",
+		},
 		"ignored match": {"values: ['values/sec*.yaml']", "values[0]: Git ignores deploy/values/secluded.yaml"},
-		"second ignored": {"values: ['values/n*.yaml']",
-			"values[0]: values/n*.yaml matches deploy/values/near.yaml, deploy/values/nearby.yaml"},
+		"second ignored": {
+			"values: ['values/n*.yaml']",
+			"values[0]: values/n*.yaml matches deploy/values/near.yaml, deploy/values/nearby.yaml",
+		},
 		"ignored": {"values: [values/secluded.yaml]", "values[0]: Git ignores deploy/values/secluded.yaml"},
-		"link": {"values: [values/link.yaml]",
-			"values[0]: deploy/values/link.yaml is a symbolic link, which Sluice does not follow"},
+		"link": {
+			"values: [values/link.yaml]",
+			"values[0]: deploy/values/link.yaml is a symbolic link, which Sluice does not follow",
+		},
 		"below a link": {"values: [linked/a.yaml]", "values[0]: deploy/linked is a symbolic link"},
 		"a folder":     {"values: [values]", "values[0]: deploy/values cannot be read"},
-		"patch": {"strategicMergePatches: [values/link.yaml]",
-			"strategicMergePatches[0]: deploy/values/link.yaml is a symbolic link"},
-		"missing patch": {"strategicMergePatches: [none.yaml]",
-			"strategicMergePatches[0]: the repository has no file deploy/none.yaml"},
-		"set": {"set: [{name: a, file: values/link.yaml}]",
-			"set[0]: deploy/values/link.yaml is a symbolic link"},
+		"patch": {
+			"strategicMergePatches: [values/link.yaml]",
+			"strategicMergePatches[0]: deploy/values/link.yaml is a symbolic link",
+		},
+		"missing patch": {
+			"strategicMergePatches: [none.yaml]",
+			"strategicMergePatches[0]: the repository has no file deploy/none.yaml",
+		},
+		"set": {
+			"set: [{name: a, file: values/link.yaml}]",
+			"set[0]: deploy/values/link.yaml is a symbolic link",
+		},
 		"missing set": {"set: [{name: a, file: none.yaml}]", "set[0]: the repository has no file deploy/none.yaml"},
-		"bad handler": {"missingFileHandler: Perhaps, values: [none.yaml]",
-			"values[0]: the repository has no file deploy/none.yaml"},
+		"bad handler": {
+			"missingFileHandler: Perhaps, values: [none.yaml]",
+			"values[0]: the repository has no file deploy/none.yaml",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,9 +224,11 @@ func TestReferencesInPatches(t *testing.T) {
 	} {
 		files := repo()
 		files["deploy/patch.yaml"] = &fstest.MapFile{Data: []byte("kind: Secret\nstringData: {a: ref+vault://x}\n")}
-		result, _ := Convert(Options{States: []State{state("prod",
-			"releases: [{name: web, namespace: web, chart: ./charts/web, "+text+"}]\n")}, Files: files,
-			InlineValues: true})
+		result, _ := Convert(Options{
+			States: []State{state("prod",
+				"releases: [{name: web, namespace: web, chart: ./charts/web, "+text+"}]\n")}, Files: files,
+			InlineValues: true,
+		})
 		if result == nil || len(result.Files) > 0 || len(result.Findings) != 1 ||
 			!strings.Contains(result.Findings[0].Reason, "a reference of vals") {
 			t.Errorf("%s: the result is %+v", text, result)

@@ -97,8 +97,10 @@ func (c *converter) several() map[string]bool {
 }
 
 func (c *converter) at(x *cell) place {
-	return place{environment: x.cluster.environment, file: x.file, line: x.release.line, release: x.release.Name,
-		namespace: x.stated, context: x.cluster.context}
+	return place{
+		environment: x.cluster.environment, file: x.file, line: x.release.line, release: x.release.Name,
+		namespace: x.stated, context: x.cluster.context,
+	}
 }
 
 // in returns the first cell of an environment.

@@ -39,8 +39,10 @@ func TestGrace(t *testing.T) {
 // Where another process may do the same, a request ends at once. It has the grace period for every other cause.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for why, left := range map[error]bool{errors.New("superseded"): true,
-			fmt.Errorf("the lease is lost: %w", retry.ErrTaken): false} {
+		for why, left := range map[error]bool{
+			errors.New("superseded"):                            true,
+			fmt.Errorf("the lease is lost: %w", retry.ErrTaken): false,
+		} {
 			parent, cancel := context.WithCancelCause(t.Context())
 			ctx, end := retry.Alone(parent, 10*time.Second)
 			cancel(why)

@@ -66,8 +66,10 @@ func Immediately(err error) error {
 // uses up the tries, or the context ends. It returns the operation's last result, and its last error without the
 // mark. If the context ended, the error also wraps the context's error and cause.
 func Do[T any](ctx context.Context, p Policy, operation func(context.Context) (T, error)) (T, error) {
-	waits := &backoff.ExponentialBackOff{InitialInterval: p.First, MaxInterval: max(p.Max, p.First), Multiplier: 2,
-		RandomizationFactor: p.Jitter}
+	waits := &backoff.ExponentialBackOff{
+		InitialInterval: p.First, MaxInterval: max(p.Max, p.First), Multiplier: 2,
+		RandomizationFactor: p.Jitter,
+	}
 	waits.Reset()
 	sleep := p.Sleep
 	if sleep == nil {

@@ -25,23 +25,35 @@ func TestDo(t *testing.T) {
 		"success":     {policy: retry.Policy{Tries: 3}, tries: 1},
 		"zero policy": {errs: []error{retry.Again(errBusy)}, tries: 1, err: errBusy},
 		"final error": {policy: retry.Policy{Tries: 3}, errs: []error{errBusy}, tries: 1, err: errBusy},
-		"passes": {policy: retry.Policy{Tries: 4, First: s, Max: 3 * s},
-			errs:  []error{retry.Again(errBusy), retry.Again(errBusy), retry.Again(errBusy)},
-			waits: []time.Duration{s, 2 * s, 3 * s}, tries: 4},
-		"tries used up": {policy: retry.Policy{Tries: 2, First: s, Max: 3 * s},
-			errs: []error{retry.Again(errBusy), retry.Again(errBusy)}, waits: []time.Duration{s}, tries: 2,
-			err: errBusy},
-		"the server asks for more": {policy: retry.Policy{Tries: 3, First: s, Max: 9 * s},
-			errs:  []error{retry.After(errBusy, 5*s), retry.After(errBusy, time.Hour)},
-			waits: []time.Duration{5 * s, 9 * s}, tries: 3},
-		"no wait": {policy: retry.Policy{Tries: 3, First: s},
-			errs: []error{retry.Immediately(errBusy), retry.Again(errBusy)}, waits: []time.Duration{0, s}, tries: 3},
-		"forever": {policy: retry.Policy{Tries: retry.Forever, First: s, Max: s},
-			errs: slices.Repeat([]error{retry.Again(errBusy)}, 50), waits: slices.Repeat([]time.Duration{s}, 50),
-			tries: 51},
-		"final error after some try": {policy: retry.Policy{Tries: 9, First: s, Max: s},
-			errs: []error{retry.Again(errBusy), context.Canceled}, waits: []time.Duration{s}, tries: 2,
-			err: context.Canceled},
+		"passes": {
+			policy: retry.Policy{Tries: 4, First: s, Max: 3 * s},
+			errs:   []error{retry.Again(errBusy), retry.Again(errBusy), retry.Again(errBusy)},
+			waits:  []time.Duration{s, 2 * s, 3 * s}, tries: 4,
+		},
+		"tries used up": {
+			policy: retry.Policy{Tries: 2, First: s, Max: 3 * s},
+			errs:   []error{retry.Again(errBusy), retry.Again(errBusy)}, waits: []time.Duration{s}, tries: 2,
+			err: errBusy,
+		},
+		"the server asks for more": {
+			policy: retry.Policy{Tries: 3, First: s, Max: 9 * s},
+			errs:   []error{retry.After(errBusy, 5*s), retry.After(errBusy, time.Hour)},
+			waits:  []time.Duration{5 * s, 9 * s}, tries: 3,
+		},
+		"no wait": {
+			policy: retry.Policy{Tries: 3, First: s},
+			errs:   []error{retry.Immediately(errBusy), retry.Again(errBusy)}, waits: []time.Duration{0, s}, tries: 3,
+		},
+		"forever": {
+			policy: retry.Policy{Tries: retry.Forever, First: s, Max: s},
+			errs:   slices.Repeat([]error{retry.Again(errBusy)}, 50), waits: slices.Repeat([]time.Duration{s}, 50),
+			tries: 51,
+		},
+		"final error after some try": {
+			policy: retry.Policy{Tries: 9, First: s, Max: s},
+			errs:   []error{retry.Again(errBusy), context.Canceled}, waits: []time.Duration{s}, tries: 2,
+			err: context.Canceled,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var waits []time.Duration

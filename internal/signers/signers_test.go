@@ -68,8 +68,10 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, armoured := range []string{"", "-----BEGIN PGP SIGNATURE-----\n",
-		"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"} {
+	for _, armoured := range []string{
+		"", "-----BEGIN PGP SIGNATURE-----\n",
+		"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n",
+	} {
 		if _, err := list.Verify([]byte("x"), armoured, now); !errors.Is(err, ErrUntrusted) {
 			t.Errorf("%q: the error is %v", armoured, err)
 		}

@@ -12,8 +12,10 @@ import (
 )
 
 func tree() fstest.MapFS {
-	return fstest.MapFS{"a/kustomization.yaml": {Data: []byte("old"), Sys: "id"},
-		"a/b.yaml": {Data: []byte("b"), Sys: "id"}}
+	return fstest.MapFS{
+		"a/kustomization.yaml": {Data: []byte("old"), Sys: "id"},
+		"a/b.yaml":             {Data: []byte("b"), Sys: "id"},
+	}
 }
 
 func read(t *testing.T, from treefs.Tree, name string) string {
@@ -27,8 +29,10 @@ func read(t *testing.T, from treefs.Tree, name string) string {
 
 func TestOverlay(t *testing.T) {
 	t.Parallel()
-	o := treefs.NewOverlay(tree(), map[string][]byte{"a/kustomization.yaml": []byte("edited"),
-		"a/new.yaml": []byte("new")})
+	o := treefs.NewOverlay(tree(), map[string][]byte{
+		"a/kustomization.yaml": []byte("edited"),
+		"a/new.yaml":           []byte("new"),
+	})
 	for name, want := range map[string]string{"a/kustomization.yaml": "edited", "a/new.yaml": "new", "a/b.yaml": "b"} {
 		if got := read(t, o, name); got != want {
 			t.Errorf("content of %s: got %q, want %q", name, got, want)

@@ -140,8 +140,10 @@ func (c *check) security(m map[string]any, at string) {
 		}
 	}
 	options := child(m, "seLinuxOptions")
-	if kind := text(options, "type"); !slices.Contains([]string{"", "container_t", "container_init_t",
-		"container_kvm_t", "container_engine_t"}, kind) {
+	if kind := text(options, "type"); !slices.Contains([]string{
+		"", "container_t", "container_init_t",
+		"container_kvm_t", "container_engine_t",
+	}, kind) {
 		c.host(at+".seLinuxOptions.type", "the container has the SELinux type "+kind)
 	}
 	for _, field := range []string{"user", "role"} {

@@ -76,8 +76,10 @@ func New(c Config) (*Source, error) {
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
-	return &Source{config: c, client: &http.Client{Transport: c.Transport, Timeout: timeout},
-		known: map[string]*outcome{}}, nil
+	return &Source{
+		config: c, client: &http.Client{Transport: c.Transport, Timeout: timeout},
+		known: map[string]*outcome{},
+	}, nil
 }
 
 // words are the fields of kubeconform's templates.
@@ -97,8 +99,10 @@ func expand(location, kubeVersion, apiVersion, kind string, strict bool) (string
 	} else {
 		version = group
 	}
-	w := words{NormalizedKubernetesVersion: "v" + kubeVersion, ResourceKind: strings.ToLower(kind),
-		ResourceAPIVersion: version, Group: group, KindSuffix: suffix}
+	w := words{
+		NormalizedKubernetesVersion: "v" + kubeVersion, ResourceKind: strings.ToLower(kind),
+		ResourceAPIVersion: version, Group: group, KindSuffix: suffix,
+	}
 	if strict {
 		w.StrictSuffix = "-strict"
 	}

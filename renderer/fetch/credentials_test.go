@@ -124,8 +124,10 @@ func TestEnvName(t *testing.T) {
 func TestDefaultCredentialFiles(t *testing.T) {
 	t.Parallel()
 	got := DefaultCredentialFiles(env("HELM_CONFIG_HOME", "/h", "DOCKER_CONFIG", "/d"), "/home/u")
-	want := CredentialFiles{filepath.Join("/h", "repositories.yaml"), filepath.Join("/h", "registry", "config.json"),
-		filepath.Join("/d", "config.json")}
+	want := CredentialFiles{
+		filepath.Join("/h", "repositories.yaml"), filepath.Join("/h", "registry", "config.json"),
+		filepath.Join("/d", "config.json"),
+	}
 	if got != want {
 		t.Errorf("the result of DefaultCredentialFiles is %v", got)
 	}
@@ -149,8 +151,10 @@ func TestTLSSettingsOfRepositories(t *testing.T) {
 	repo := newChartRepo(t, quietTLS)
 	repo.offer(t, false, "1.2.3")
 	repo.before = demandBasic
-	ca := writeFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
-		Bytes: repo.Certificate().Raw})))
+	ca := writeFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{
+		Type:  "CERTIFICATE",
+		Bytes: repo.Certificate().Raw,
+	})))
 	bad := writeFile(t, "bad.pem", "no certificate")
 	for extra, text := range map[string]string{
 		"  caFile: " + ca + "\n":                           "",
@@ -229,10 +233,14 @@ func TestRegistryCredentials(t *testing.T) {
 	ways := map[string]*Credentials{
 		"environment": NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password),
 			CredentialFiles{}),
-		"Helm's file": NewCredentials(nil, CredentialFiles{Registry: dockerJSON(t, host),
-			Docker: filepath.Join(helper, "none.json")}),
-		"Docker's file": NewCredentials(nil, CredentialFiles{Registry: dockerJSON(t, "elsewhere.example.com"),
-			Docker: dockerJSON(t, host)}),
+		"Helm's file": NewCredentials(nil, CredentialFiles{
+			Registry: dockerJSON(t, host),
+			Docker:   filepath.Join(helper, "none.json"),
+		}),
+		"Docker's file": NewCredentials(nil, CredentialFiles{
+			Registry: dockerJSON(t, "elsewhere.example.com"),
+			Docker:   dockerJSON(t, host),
+		}),
 		"Docker's helper": NewCredentials(nil, CredentialFiles{Docker: writeFile(t, "config.json",
 			`{"credHelpers":{"`+host+`":"sluicetest"}}`)}),
 	}

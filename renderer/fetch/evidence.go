@@ -147,7 +147,8 @@ func provenanceURL(archive *url.URL) *url.URL {
 
 // evidenceAt reads the signatures of the chart behind a tag, which must still be the locked one.
 func (p prover) evidenceAt(ctx context.Context, name registry.Reference, tag string, l Locked, provenance,
-	cosign bool) (Evidence, error) {
+	cosign bool,
+) (Evidence, error) {
 	name.Reference = ""
 	manifest, data, err := chartManifest(ctx, p.fetcher, name, tag)
 	if err != nil {
@@ -179,7 +180,8 @@ func (p prover) evidenceAt(ctx context.Context, name registry.Reference, tag str
 }
 
 func (p prover) provenanceLayer(ctx context.Context, name registry.Reference, manifest ocispec.Manifest) ([]byte,
-	error) {
+	error,
+) {
 	for _, layer := range manifest.Layers {
 		if layer.MediaType == provenanceLayerType {
 			return p.small(ctx, name, layer, MaxProvenance)
@@ -218,7 +220,8 @@ func (p prover) cosign(ctx context.Context, name registry.Reference, digest stri
 
 // bundles reads the bundles that cosign 3 attached to a manifest: manifests that refer to it as their subject.
 func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType string, manifest []byte) ([][]byte,
-	error) {
+	error,
+) {
 	repo, u := p.fetcher.repository(name)
 	subject := content.NewDescriptorFromBytes(mediaType, manifest)
 	var referrers []ocispec.Descriptor
@@ -283,7 +286,8 @@ func lacksReferrers(status int) bool {
 
 // small downloads a layer of at most limit bytes and checks its digest.
 func (p prover) small(ctx context.Context, name registry.Reference, layer ocispec.Descriptor, limit int64) ([]byte,
-	error) {
+	error,
+) {
 	digest := layer.Digest.String()
 	if _, ok := hexDigest(digest); !ok || layer.Size > limit {
 		return nil, fail(ErrInvalid, "%s has a signature that is larger than %s, or is not named by a SHA-256 digest",

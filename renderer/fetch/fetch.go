@@ -137,7 +137,8 @@ func wrap(r Ref, err error) error { return fmt.Errorf("chart %s: %w", r, err) }
 
 // byDigest returns the bytes with this digest. load's result is verified here and nowhere else.
 func (f *Fetcher) byDigest(ctx context.Context, digest string, load func(context.Context) ([]byte, error)) ([]byte,
-	error) {
+	error,
+) {
 	if data := f.cache.get(digest); data != nil {
 		return data, nil
 	}

@@ -66,8 +66,11 @@ func TestResolveErrorsNameTheNextStep(t *testing.T) {
 		{Ref{"@stable", "web", "*"}, ErrInvalid, "write its URL"},
 		{Ref{"file://../web", "web", "*"}, ErrInvalid, `scheme "file" is not supported`},
 		{Ref{"ftp://example.com/", "web", "*"}, ErrInvalid, `scheme "ftp" is not supported`},
-		{Ref{"http://charts.example.com", "web", "*"}, ErrInvalid,
-			"allow plain HTTP for this host by --plain-http charts.example.com"},
+		{
+			Ref{"http://charts.example.com", "web", "*"},
+			ErrInvalid,
+			"allow plain HTTP for this host by --plain-http charts.example.com",
+		},
 		{Ref{"", "oci://registry.example.com/web:1.2.3", "*"}, ErrInvalid, "belongs into `version`"},
 		{Ref{"", "oci://registry.example.com", "*"}, ErrInvalid, "oci://REGISTRY/PATH"},
 		{Ref{"https://charts.example.com?token=abc", "web", "*"}, ErrInvalid, "must have no query"},
@@ -312,13 +315,22 @@ func TestVendorPath(t *testing.T) {
 		l    Locked
 		want string
 	}{
-		{Ref{"https://charts.example.com", "web", "^1"}, Locked{"1.2.3", digest},
-			"vendor/charts/web-1.2.3-2d711642b726.tgz"},
-		{Ref{"", "oci://r.example.com/charts/web/", "^1"}, Locked{"1.2.3+a", digest},
-			"vendor/charts/web-1.2.3+a-2d711642b726.tgz"},
+		{
+			Ref{"https://charts.example.com", "web", "^1"},
+			Locked{"1.2.3", digest},
+			"vendor/charts/web-1.2.3-2d711642b726.tgz",
+		},
+		{
+			Ref{"", "oci://r.example.com/charts/web/", "^1"},
+			Locked{"1.2.3+a", digest},
+			"vendor/charts/web-1.2.3+a-2d711642b726.tgz",
+		},
 		{Ref{"oci://r.example.com/charts", "web", "^1"}, Locked{"v1", digest}, "vendor/charts/web-v1-2d711642b726.tgz"},
-		{Ref{"https://h", "a b\\c:d*é", "^1"}, Locked{"1/../2", digest},
-			"vendor/charts/a_b_c_d__-1_.._2-2d711642b726.tgz"},
+		{
+			Ref{"https://h", "a b\\c:d*é", "^1"},
+			Locked{"1/../2", digest},
+			"vendor/charts/a_b_c_d__-1_.._2-2d711642b726.tgz",
+		},
 		{Ref{"https://h", "..", "^1"}, Locked{"", "nonsense"}, "vendor/charts/..--000000000000.tgz"},
 	} {
 		if got := VendorPath(c.ref, c.l); got != c.want {

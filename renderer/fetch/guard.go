@@ -37,8 +37,10 @@ type Guard struct {
 // NewGuard returns a guard that allows the given hosts: names, names with a port, addresses, or networks such as
 // 10.20.0.0/16.
 func NewGuard(allow ...string) (*Guard, error) {
-	g := &Guard{special: special(), resolver: net.DefaultResolver, system: http.ProxyFromEnvironment,
-		proxies: map[string]bool{}}
+	g := &Guard{
+		special: special(), resolver: net.DefaultResolver, system: http.ProxyFromEnvironment,
+		proxies: map[string]bool{},
+	}
 	for _, entry := range allow {
 		entry = strings.ToLower(strings.TrimSpace(entry))
 		switch prefix, err := netip.ParsePrefix(entry); {

@@ -65,8 +65,10 @@ func TestGuardRefusesInternalServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		asked.Store(0)
-		_, err = New(Options{Guard: g, Sleep: (&instant{}).sleep,
-			PlainHTTP: []string{"127.0.0.1", "localhost"}}).Resolve(t.Context(),
+		_, err = New(Options{
+			Guard: g, Sleep: (&instant{}).sleep,
+			PlainHTTP: []string{"127.0.0.1", "localhost"},
+		}).Resolve(t.Context(),
 			Ref{Repo: c.url, Chart: "x", Version: "1.0.0"})
 		if (asked.Load() > 0) != c.asks {
 			t.Errorf("%s: asked %d times: %v", name, asked.Load(), err)
@@ -110,7 +112,8 @@ func TestGuardRefusesToSendAProxyIntoTheNetwork(t *testing.T) {
 	}
 	g.system = func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy.internal:3128") }
 	g.resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn,
-		error) {
+		error,
+	) {
 		return nil, errors.New("no name server")
 	}}
 	g.hosts = []string{"charts.known.invalid", "charts.port.invalid:8443"}

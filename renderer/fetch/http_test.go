@@ -48,8 +48,10 @@ func TestRetryPassingFailures(t *testing.T) {
 		{"503 twice", code(503), 2, 3, nil, []time.Duration{500 * ms, 1000 * ms}},
 		{"502 always", code(502), 99, 4, ErrUnavailable, []time.Duration{500 * ms, 1000 * ms, 2000 * ms}},
 		{"429 with Retry-After", code(429, "Retry-After", "7"), 1, 2, nil, []time.Duration{7000 * ms}},
-		{"429 with an absurd Retry-After", code(429, "Retry-After", "99999999"), 1, 2, nil,
-			[]time.Duration{30000 * ms}},
+		{
+			"429 with an absurd Retry-After", code(429, "Retry-After", "99999999"), 1, 2, nil,
+			[]time.Duration{30000 * ms},
+		},
 		{"429 with a bad Retry-After", code(429, "Retry-After", "-5"), 1, 2, nil, []time.Duration{500 * ms}},
 		{"connection closed", hijack, 1, 2, nil, nil},
 		{"body cut off", truncate, 1, 2, nil, []time.Duration{500 * ms}},
@@ -271,8 +273,10 @@ func TestTokensComeOverTLS(t *testing.T) {
 
 func trusting(s *httptest.Server) *http.Transport {
 	t := newTransport()
-	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12,
-		RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	t.TLSClientConfig = &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		RootCAs:    s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+	}
 	return t
 }
 

@@ -77,8 +77,10 @@ func TestBadIndexes(t *testing.T) {
 			t.Errorf("%.60q: the error is %v, want %v", text, err, want)
 		}
 	}
-	for _, text := range []string{"apiVersion: v1\n", "<html>\n<body>Sign in</body></html>",
-		"- entries:\n  - web: []\n"} {
+	for _, text := range []string{
+		"apiVersion: v1\n", "<html>\n<body>Sign in</body></html>",
+		"- entries:\n  - web: []\n",
+	} {
 		if _, err := findChart([]byte(text), "web"); err == nil ||
 			!strings.Contains(err.Error(), "no `entries`: is the URL that of a chart repository?") {
 			t.Errorf("%q: the error is %v", text, err)

@@ -105,8 +105,10 @@ func (l *Lock) encode(r remarks) ([]byte, error) {
 	charts := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, ref := range l.Refs() {
 		locked := l.entries[ref]
-		if err := r.add(charts, ref, lockEntry{ref.Chart, ref.Repo, ref.Version, locked.Version,
-			locked.Digest}); err != nil {
+		if err := r.add(charts, ref, lockEntry{
+			ref.Chart, ref.Repo, ref.Version, locked.Version,
+			locked.Digest,
+		}); err != nil {
 			return nil, err
 		}
 	}

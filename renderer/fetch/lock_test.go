@@ -47,8 +47,11 @@ func TestLockText(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(back, sampleLock()) {
 		t.Fatalf("the back is %v, the error is %v", back, err)
 	}
-	for _, ref := range []Ref{{"https://charts.example.com/", "web", "^1"}, {"", "oci://r.example.com/charts/api", "*"},
-		{"oci://r.example.com/charts/", "api", "*"}} {
+	for _, ref := range []Ref{
+		{"https://charts.example.com/", "web", "^1"},
+		{"", "oci://r.example.com/charts/api", "*"},
+		{"oci://r.example.com/charts/", "api", "*"},
+	} {
 		if _, ok := back.Lookup(ref); !ok {
 			t.Errorf("%s is not found", ref)
 		}
@@ -90,8 +93,11 @@ func TestLockIsDeterministic(t *testing.T) {
 func TestPruneAndRequire(t *testing.T) {
 	t.Parallel()
 	l := sampleLock()
-	dropped := l.Prune([]Ref{{"oci://r.example.com/charts", "api", "*"}, {"https://charts.example.com/", "web", "^1"},
-		{"https://never.example.com", "x", "*"}})
+	dropped := l.Prune([]Ref{
+		{"oci://r.example.com/charts", "api", "*"},
+		{"https://charts.example.com/", "web", "^1"},
+		{"https://never.example.com", "x", "*"},
+	})
 	if len(dropped) != 1 || dropped[0].Version != "1.10" || len(l.Refs()) != 2 {
 		t.Errorf("%v, left %v", dropped, l.Refs())
 	}
@@ -120,8 +126,10 @@ func TestLockErrorsHaveLines(t *testing.T) {
 		"null\n":       {"sluice.lock:1: the file must be a mapping"},
 		head:           {"sluice.lock:3: `charts` must be a list"},
 		"charts: []\n": {"sluice.lock:1: `apiVersion` must be", "sluice.lock:1: `kind` must be"},
-		"apiVersion: sluice.dev/v2\nkind: Fleet\ncharts: []\n": {"sluice.lock:1: `apiVersion` must be",
-			"sluice.lock:2: `kind` must be"},
+		"apiVersion: sluice.dev/v2\nkind: Fleet\ncharts: []\n": {
+			"sluice.lock:1: `apiVersion` must be",
+			"sluice.lock:2: `kind` must be",
+		},
 		head + "- web\n":                          {"sluice.lock:4: an entry must be a mapping"},
 		head + entry() + entry():                  {"sluice.lock:9: chart web ^1 from https://charts.example.com is already locked in line 4"},
 		head + entry() + entry("com\n", "com/\n"): {"sluice.lock:9: chart web", "line 4"},
@@ -131,10 +139,14 @@ func TestLockErrorsHaveLines(t *testing.T) {
 		head + entry("^1", "[a]"):                 {"sluice.lock:6: `version` must be a string"},
 		head + entry("^1", "''"):                  {"sluice.lock:4:", "no version is given"},
 		head + entry("^1", "latest"):              {"sluice.lock:4:", "neither a version nor a range"},
-		head + entry("1.2.3", "next"): {"sluice.lock:4:",
-			`locked version "next" is not a version`},
-		head + entry("sha256:", "md5:"): {"sluice.lock:4:", `locked digest "md5:e3b0`,
-			"64 lower-case hex digits"},
+		head + entry("1.2.3", "next"): {
+			"sluice.lock:4:",
+			`locked version "next" is not a version`,
+		},
+		head + entry("sha256:", "md5:"): {
+			"sluice.lock:4:", `locked digest "md5:e3b0`,
+			"64 lower-case hex digits",
+		},
 		head + entry("e3b0", "E3B0"):                       {"sluice.lock:4:", "64 lower-case hex digits"},
 		head + entry("855\n", "85\n"):                      {"sluice.lock:4:", "64 lower-case hex digits"},
 		head + entry("https", "file"):                      {"sluice.lock:4:", `scheme "file" is not supported`},

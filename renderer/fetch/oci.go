@@ -133,7 +133,8 @@ func layerOf(ctx context.Context, f *Fetcher, name registry.Reference, tag strin
 
 // chartManifest reads the manifest of a chart behind a tag (or digest), with its bytes.
 func chartManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (ocispec.Manifest, []byte,
-	error) {
+	error,
+) {
 	manifest, data, err := readManifest(ctx, f, name, tag)
 	if err == nil && manifest.Config.MediaType != chartConfigType {
 		err = fail(ErrInvalid, "%s:%s is not a Helm chart but %q: check the name", displayOCI(name),
@@ -144,7 +145,8 @@ func chartManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag
 
 // readManifest reads a manifest and its bytes, whose digest has been checked.
 func readManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (manifest ocispec.Manifest,
-	data []byte, err error) {
+	data []byte, err error,
+) {
 	repo, u := f.repository(name)
 	err = f.retry(ctx, u, func(ctx context.Context) error {
 		desc, body, err := repo.Manifests().FetchReference(ctx, tag)

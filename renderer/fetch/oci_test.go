@@ -276,13 +276,19 @@ func TestOCIRefusesWhatIsNoChart(t *testing.T) {
 	digest := digestOf(nil)
 	layer := object{"mediaType": chartLayerType, "digest": digest, "size": 1}
 	for text, manifest := range map[string]any{
-		"is not a Helm chart but": object{"config": object{"mediaType": "application/vnd.oci.image.config.v1+json"},
-			"layers": []any{layer}},
+		"is not a Helm chart but": object{
+			"config": object{"mediaType": "application/vnd.oci.image.config.v1+json"},
+			"layers": []any{layer},
+		},
 		"has 0 chart layers": object{"config": object{"mediaType": chartConfigType}, "layers": []any{}},
-		"has 2 chart layers": object{"config": object{"mediaType": chartConfigType},
-			"layers": []any{layer, layer}},
-		"else than a SHA-256": object{"config": object{"mediaType": chartConfigType},
-			"layers": []any{object{"mediaType": chartLayerType, "digest": "../../etc"}}},
+		"has 2 chart layers": object{
+			"config": object{"mediaType": chartConfigType},
+			"layers": []any{layer, layer},
+		},
+		"else than a SHA-256": object{
+			"config": object{"mediaType": chartConfigType},
+			"layers": []any{object{"mediaType": chartLayerType, "digest": "../../etc"}},
+		},
 		"the manifest is not one":  []any{},
 		"manifest is larger than ": strings.Repeat("x", maxManifest+1),
 	} {

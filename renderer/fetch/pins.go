@@ -51,8 +51,10 @@ func (p *lockParser) pin(n *yaml.Node) {
 	if !ok {
 		return
 	}
-	pin := Pin{URL: e.text("url", true), Wanted: e.text("wanted", true), Resolved: e.text("resolved", true),
-		Commit: e.text("commit", true)}
+	pin := Pin{
+		URL: e.text("url", true), Wanted: e.text("wanted", true), Resolved: e.text("resolved", true),
+		Commit: e.text("commit", true),
+	}
 	name := e.text("name", true)
 	if e.failed {
 		return

@@ -9,11 +9,15 @@ import (
 func TestLockOfRepositories(t *testing.T) {
 	t.Parallel()
 	l := sampleLock()
-	pin := Pin{URL: "https://git.example.com/acme/components", Wanted: "v1.*", Resolved: "refs/tags/v1.2.0",
-		Commit: strings.Repeat("a1", 20)}
+	pin := Pin{
+		URL: "https://git.example.com/acme/components", Wanted: "v1.*", Resolved: "refs/tags/v1.2.0",
+		Commit: strings.Repeat("a1", 20),
+	}
 	l.SetPin("components", pin)
-	l.SetPin("base", Pin{URL: "ssh://git@example.com/base", Wanted: "main", Resolved: "refs/heads/main",
-		Commit: strings.Repeat("12", 20)})
+	l.SetPin("base", Pin{
+		URL: "ssh://git@example.com/base", Wanted: "main", Resolved: "refs/heads/main",
+		Commit: strings.Repeat("12", 20),
+	})
 	data, err := l.Bytes()
 	if err != nil {
 		t.Fatal(err)

@@ -254,8 +254,10 @@ func TestBrokenCredentialFilesAreNotQuoted(t *testing.T) {
 // answers.
 func TestBundlesWithoutReferrers(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusNotFound, http.StatusBadRequest, http.StatusNotAcceptable,
-		http.StatusMethodNotAllowed, http.StatusNotImplemented} {
+	for _, status := range []int{
+		http.StatusNotFound, http.StatusBadRequest, http.StatusNotAcceptable,
+		http.StatusMethodNotAllowed, http.StatusNotImplemented,
+	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
 			s := newOCI(t)

@@ -28,8 +28,10 @@ func FuzzLoadArchive(f *testing.F) {
 		zipped := gzip.NewWriter(&out)
 		archive := tar.NewWriter(zipped)
 		for _, file := range [][2]string{{"web/Chart.yaml", string(chartYAML("web"))}, {name, text}} {
-			if archive.WriteHeader(&tar.Header{Name: file[0], Typeflag: tar.TypeReg, Mode: 0o644,
-				Size: int64(len(file[1]))}) != nil {
+			if archive.WriteHeader(&tar.Header{
+				Name: file[0], Typeflag: tar.TypeReg, Mode: 0o644,
+				Size: int64(len(file[1])),
+			}) != nil {
 				return // a name that no archive can hold
 			}
 			if _, err := archive.Write([]byte(file[1])); err != nil {

@@ -232,8 +232,11 @@ func TestChangesStayInTheRendering(t *testing.T) {
 				in = in.of(versions()[i/3])
 				c = in.load(t)
 			}
-			o := options([]map[string]any{{}, {"a": map[string]any{"own": map[string]any{}}},
-				{"sub": map[string]any{"m": map[string]any{"o": nil}}}}[i%3])
+			o := options([]map[string]any{
+				{},
+				{"a": map[string]any{"own": map[string]any{}}},
+				{"sub": map[string]any{"m": map[string]any{"o": nil}}},
+			}[i%3])
 			o.ReleaseName = name
 			if n, _ := in.compare(t, c, o); n != 3 || t.Failed() {
 				t.Fatalf("rendering %d with %s: %d templates were compared, want 3", i, text, n)

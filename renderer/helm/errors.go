@@ -53,8 +53,10 @@ func templateError(err error) *TemplateError {
 	}
 	const refusal = "execution error at "
 	if strings.HasPrefix(text, refusal) { // the rest is the chart's own text
-		return &TemplateError{Template: first[1], Line: number(first[2]), Column: number(first[3]),
-			Message: strings.TrimPrefix(text[strings.Index(text, first[0]):], first[0]), Refused: true}
+		return &TemplateError{
+			Template: first[1], Line: number(first[2]), Column: number(first[3]),
+			Message: strings.TrimPrefix(text[strings.Index(text, first[0]):], first[0]), Refused: true,
+		}
 	}
 	tail := text[max(0, len(text)-maxTemplateError):] // an endless recursion repeats the place a thousand times
 	places := templatePlace.FindAllStringSubmatchIndex(tail, -1)

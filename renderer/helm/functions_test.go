@@ -22,10 +22,14 @@ func TestFunctionsAreHelms(t *testing.T) {
 		engine, funcs string // digests of the files
 		own           template.FuncMap
 	}{
-		"helm.sh/helm/v3": {"d9991d420aba19e44b0491f567979eda2469341a2d3649cd82ee17260af6de99",
-			"1318205d4e91593b56e44e224cdedb3de38b4ac6127f187f5601696204aba4d6", functions()},
-		"helm.sh/helm/v4": {"30321655dc4abb061ca7ebe7dd8387e315aecb6f97e57a5a33f4497b5b37aeac",
-			"9331d3ab10bd4bfd24bc5982186ae418a7416421e488508c83cbdf075575361f", functions4()},
+		"helm.sh/helm/v3": {
+			"d9991d420aba19e44b0491f567979eda2469341a2d3649cd82ee17260af6de99",
+			"1318205d4e91593b56e44e224cdedb3de38b4ac6127f187f5601696204aba4d6", functions(),
+		},
+		"helm.sh/helm/v4": {
+			"30321655dc4abb061ca7ebe7dd8387e315aecb6f97e57a5a33f4497b5b37aeac",
+			"9331d3ab10bd4bfd24bc5982186ae418a7416421e488508c83cbdf075575361f", functions4(),
+		},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 		if err != nil {

@@ -88,8 +88,10 @@ func (h helm3) prepare(o Options) (*prepared, error) {
 		return nil, fmt.Errorf("chart %s: values: %w", work.Name(), err)
 	}
 	values, _ := top["Values"].(chartutil.Values)
-	out := &prepared{part: h.part(work), values: values, units: map[string]unit{}, functions: functions,
-		split: splitManifests}
+	out := &prepared{
+		part: h.part(work), values: values, units: map[string]unit{}, functions: functions,
+		split: splitManifests,
+	}
 	if err := h.addUnits(out.units, work, top); err != nil {
 		return nil, err
 	}
@@ -108,8 +110,10 @@ func (h helm3) prepare(o Options) (*prepared, error) {
 // copy copies the parts of a chart that Helm or templates change. The copies share the files, and the default values,
 // which Helm copies before it merges them.
 func (h helm3) copy(c *chart.Chart) *chart.Chart {
-	out := &chart.Chart{Metadata: h.copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values,
-		Schema: c.Schema, Files: c.Files}
+	out := &chart.Chart{
+		Metadata: h.copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values,
+		Schema: c.Schema, Files: c.Files,
+	}
 	for _, d := range c.Dependencies() {
 		out.AddDependency(h.copy(d))
 	}
@@ -184,8 +188,10 @@ func (h helm3) scopes(work *chart.Chart, top chartutil.Values) ([]map[string]any
 	all := h.list(nil, work)
 	bare := make(map[*chart.Chart]*chart.Chart, len(all))
 	for i, c := range all {
-		file := &chart.File{Name: "templates/" + strconv.Itoa(i),
-			Data: []byte("{{ call .Capabilities . .Template.Name }}")}
+		file := &chart.File{
+			Name: "templates/" + strconv.Itoa(i),
+			Data: []byte("{{ call .Capabilities . .Template.Name }}"),
+		}
 		bare[c] = &chart.Chart{Metadata: c.Metadata, Files: c.Files, Templates: []*chart.File{file}}
 		for _, d := range c.Dependencies() {
 			bare[c].AddDependency(bare[d])

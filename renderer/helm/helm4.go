@@ -95,8 +95,10 @@ func (h helm4) prepare(o Options) (*prepared, error) {
 		return nil, fmt.Errorf("chart %s: values: %w", work.Name(), err)
 	}
 	values, _ := top["Values"].(common.Values)
-	out := &prepared{part: h.part(work), values: values, units: map[string]unit{}, functions: functions4,
-		split: splitManifests4}
+	out := &prepared{
+		part: h.part(work), values: values, units: map[string]unit{}, functions: functions4,
+		split: splitManifests4,
+	}
 	if err := h.addUnits(out.units, work, top); err != nil {
 		return nil, err
 	}
@@ -114,8 +116,10 @@ func (h helm4) prepare(o Options) (*prepared, error) {
 
 // copy copies the parts of a chart that Helm or templates change, like helm3.copy.
 func (h helm4) copy(c *chart.Chart) *chart.Chart {
-	out := &chart.Chart{Metadata: h.copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values,
-		Schema: c.Schema, Files: c.Files}
+	out := &chart.Chart{
+		Metadata: h.copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values,
+		Schema: c.Schema, Files: c.Files,
+	}
 	for _, d := range c.Dependencies() {
 		out.AddDependency(h.copy(d))
 	}
@@ -227,12 +231,15 @@ func functions4() template.FuncMap {
 
 // callHelm4 calls a function of Helm 4 that it does not export, in a template of its own.
 func callHelm4(name string, args ...any) (out any, err error) {
-	text := "{{ take (" + name
+	call := []string{name}
 	for i := range args {
-		text += fmt.Sprintf(" (index .Values.args %d)", i)
+		call = append(call, fmt.Sprintf("(index .Values.args %d)", i))
 	}
-	c := &chart.Chart{Metadata: &chart.Metadata{Name: "call"},
-		Templates: []*common.File{{Name: "templates/call", Data: []byte(text + ") }}")}}}
+	text := "{{ take (" + strings.Join(call, " ") + ") }}"
+	c := &chart.Chart{
+		Metadata:  &chart.Metadata{Name: "call"},
+		Templates: []*common.File{{Name: "templates/call", Data: []byte(text)}},
+	}
 	e := engine.Engine{CustomTemplateFuncs: template.FuncMap{"take": func(v any) string {
 		out = v
 		return ""

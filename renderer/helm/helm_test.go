@@ -51,8 +51,10 @@ func TestSchemasReachNothingBeyondThemselves(t *testing.T) {
 			"http":     {`{"properties": {"a": {"$ref": "http://127.0.0.1:1/s.json"}}}`, "http://127.0.0.1:1/s.json"},
 			"file":     {`{"properties": {"a": {"$ref": "file:///etc/passwd"}}}`, "file:///etc/passwd"},
 			"relative": {`{"properties": {"a": {"$ref": "other.json"}}}`, "other.json"},
-			"by id": {`{"$id": "http://127.0.0.1:1/base/", "properties": {"a": {"$ref": "other.json"}}}`,
-				"http://127.0.0.1:1/base/other.json"},
+			"by id": {
+				`{"$id": "http://127.0.0.1:1/base/", "properties": {"a": {"$ref": "other.json"}}}`,
+				"http://127.0.0.1:1/base/other.json",
+			},
 			"dynamic":   {`{"properties": {"a": {"$dynamicRef": "https://127.0.0.1:1/x#a"}}}`, "https://127.0.0.1:1/x"},
 			"schema":    {`{"$schema": "https://127.0.0.1:1/meta.json"}`, "https://127.0.0.1:1/meta.json"},
 			"no schema": {`{"properties": 5}`, "values.schema.json"},
@@ -80,8 +82,10 @@ func tarball(t *testing.T, headers ...tar.Header) []byte {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	w := tar.NewWriter(zipped)
-	for _, h := range append([]tar.Header{{Name: "x/Chart.yaml", Typeflag: tar.TypeReg,
-		Size: int64(len("name: x\nversion: 1.0.0\n"))}}, headers...) {
+	for _, h := range append([]tar.Header{{
+		Name: "x/Chart.yaml", Typeflag: tar.TypeReg,
+		Size: int64(len("name: x\nversion: 1.0.0\n")),
+	}}, headers...) {
 		h.Mode = 0o644
 		if err := w.WriteHeader(&h); err != nil {
 			t.Fatal(err)
@@ -115,10 +119,14 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 			"parent":   {tar.Header{Name: "x/../../etc/passwd", Typeflag: tar.TypeReg}, "leaves it"},
 			"absolute": {tar.Header{Name: "/etc/passwd", Typeflag: tar.TypeReg}, "leaves it"},
 			"drive":    {tar.Header{Name: `x/C:\x`, Typeflag: tar.TypeReg}, "leaves it"},
-			"symlink": {tar.Header{Name: "x/templates/l.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
-				"link or a device"},
-			"hard link": {tar.Header{Name: "x/l", Typeflag: tar.TypeLink, Linkname: "x/Chart.yaml"},
-				"link or a device"},
+			"symlink": {
+				tar.Header{Name: "x/templates/l.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
+				"link or a device",
+			},
+			"hard link": {
+				tar.Header{Name: "x/l", Typeflag: tar.TypeLink, Linkname: "x/Chart.yaml"},
+				"link or a device",
+			},
 			"device": {tar.Header{Name: "x/d", Typeflag: tar.TypeChar}, "link or a device"},
 			"large":  {tar.Header{Name: "x/big", Typeflag: tar.TypeReg, Size: 3 << 20}, "larger"},
 		} {
@@ -155,8 +163,10 @@ func TestRenderChangesNeitherChartNorValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := chart.Render(t.Context(), options(map[string]any{"a": "another shape",
-			"sub": map[string]any{"e": nil}})); err != nil {
+		if _, err := chart.Render(t.Context(), options(map[string]any{
+			"a":   "another shape",
+			"sub": map[string]any{"e": nil},
+		})); err != nil {
 			t.Fatal(err)
 		}
 		var group sync.WaitGroup
@@ -181,17 +191,29 @@ func TestWhatHelmRefusesIsRefused(t *testing.T) {
 			files []string
 			want  string
 		}{
-			"library": {[]string{"Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ntype: library\n"},
-				"library"},
-			"dependency": {[]string{"Chart.yaml",
-				"apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: d, version: 1.x, repository: \"https://example.com\"}]\n"}, "sluice deps lock"},
-			"version": {[]string{"Chart.yaml",
-				"apiVersion: v2\nname: x\nversion: 1.0.0\nkubeVersion: \">=1.99.0-0\"\n"},
-				"needs Kubernetes >=1.99.0-0"},
-			"fail": {[]string{"templates/a.yaml", "a: 1\n{{ fail \"set the host\" }}\n"},
-				"x/templates/a.yaml:2:3: set the host"},
-			"required": {[]string{"templates/a.yaml", "{{ required \"host is needed\" .Values.host }}\n"},
-				"host is needed"},
+			"library": {
+				[]string{"Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ntype: library\n"},
+				"library",
+			},
+			"dependency": {[]string{
+				"Chart.yaml",
+				"apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: d, version: 1.x, repository: \"https://example.com\"}]\n",
+			}, "sluice deps lock"},
+			"version": {
+				[]string{
+					"Chart.yaml",
+					"apiVersion: v2\nname: x\nversion: 1.0.0\nkubeVersion: \">=1.99.0-0\"\n",
+				},
+				"needs Kubernetes >=1.99.0-0",
+			},
+			"fail": {
+				[]string{"templates/a.yaml", "a: 1\n{{ fail \"set the host\" }}\n"},
+				"x/templates/a.yaml:2:3: set the host",
+			},
+			"required": {
+				[]string{"templates/a.yaml", "{{ required \"host is needed\" .Values.host }}\n"},
+				"host is needed",
+			},
 			"syntax": {[]string{"templates/a.yaml", "{{ nope }}\n"}, `"nope" not defined`},
 		} {
 			_, err := chartOf(t, v, c.files...).Render(t.Context(), options(nil))
@@ -212,12 +234,16 @@ func TestAddedDependenciesAreUsed(t *testing.T) {
 	eachVersion(t, func(t *testing.T, v Version) {
 		chart := chartOf(t, v, "Chart.yaml",
 			"apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: d, version: 1.x, repository: \"https://example.com\", alias: e}]\n")
-		if missing := chart.Missing(); len(missing) != 1 || missing[0] != (Dependency{"d", "1.x",
-			"https://example.com"}) {
+		if missing := chart.Missing(); len(missing) != 1 || missing[0] != (Dependency{
+			"d", "1.x",
+			"https://example.com",
+		}) {
 			t.Fatalf("the missing is %+v", missing)
 		}
-		d, err := Load(v, []File{{"Chart.yaml", []byte("apiVersion: v2\nname: d\nversion: 1.2.0\n")},
-			{"templates/a.yaml", []byte("v: {{ .Values.v }}")}}, DefaultLimits())
+		d, err := Load(v, []File{
+			{"Chart.yaml", []byte("apiVersion: v2\nname: d\nversion: 1.2.0\n")},
+			{"templates/a.yaml", []byte("v: {{ .Values.v }}")},
+		}, DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,8 +261,10 @@ func TestLargeFiles(t *testing.T) {
 	eachVersion(t, func(t *testing.T, v Version) {
 		large := []File{{"Chart.yaml", chartYAML("a")}, {"large.bin", make([]byte, 6<<20)}}
 		archive := packed(t, map[string][]byte{"a/Chart.yaml": large[0].Data, "a/large.bin": large[1].Data})
-		for limits, want := range map[Limits]string{DefaultLimits(): "larger than Helm's limit of 5 MiB",
-			{Entries: 10, Bytes: 4 << 20}: "larger than 4 MiB"} {
+		for limits, want := range map[Limits]string{
+			DefaultLimits():               "larger than Helm's limit of 5 MiB",
+			{Entries: 10, Bytes: 4 << 20}: "larger than 4 MiB",
+		} {
 			if v == Helm4 && limits == DefaultLimits() {
 				want = ""
 			}
@@ -255,10 +283,12 @@ func TestLargeFiles(t *testing.T) {
 }
 
 func TestHookOf(t *testing.T) {
-	for annotation, want := range map[string]Hook{"": NoHook, "pre-install": KeptHook,
+	for annotation, want := range map[string]Hook{
+		"": NoHook, "pre-install": KeptHook,
 		"Post-Upgrade, pre-rollback": KeptHook, "test": TestHook, "test-success": TestHook,
 		"pre-install,test": TestHook, "test,pre-install": TestHook, "crd-install": NeverHook,
-		"test,crd-install": NeverHook} {
+		"test,crd-install": NeverHook,
+	} {
 		if got := HookOf(annotation); got != want {
 			t.Errorf("%q: the result of HookOf is %v", annotation, got)
 		}
@@ -272,8 +302,10 @@ func packed(tb testing.TB, files map[string][]byte) []byte {
 	zipped := gzip.NewWriter(&out)
 	w := tar.NewWriter(zipped)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644,
-			Size: int64(len(files[name]))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Name: name, Typeflag: tar.TypeReg, Mode: 0o644,
+			Size: int64(len(files[name])),
+		}); err != nil {
 			tb.Fatal(err)
 		}
 		if _, err := w.Write(files[name]); err != nil {
@@ -319,8 +351,10 @@ func TestPackedSubchartsAreChecked(t *testing.T) {
 			"good":        {nest(good, 3), ""},
 			"big by half": {big, ""},
 		} {
-			_, err := LoadArchive(v, packed(t, map[string][]byte{"a/Chart.yaml": chartYAML("a"),
-				"a/charts/x.tgz": c.inner}), limits)
+			_, err := LoadArchive(v, packed(t, map[string][]byte{
+				"a/Chart.yaml":   chartYAML("a"),
+				"a/charts/x.tgz": c.inner,
+			}), limits)
 			_, inDirectory := Load(v, []File{{"Chart.yaml", chartYAML("a")}, {"charts/x.tgz", c.inner}}, limits)
 			for _, err := range []error{err, inDirectory} {
 				if c.want == "" && err != nil || c.want != "" && (err == nil ||

@@ -25,8 +25,10 @@ const (
 // that .helmignore excludes. A link that leaves the chart, has no target or leads to one of its parent directories is
 // an error; with several such links, the error is about the first one by path.
 func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
-	t := linkTree{files: map[string][]byte{}, dirs: map[string]bool{".": true}, links: map[string]string{},
-		limits: limits}
+	t := linkTree{
+		files: map[string][]byte{}, dirs: map[string]bool{".": true}, links: map[string]string{},
+		limits: limits,
+	}
 	for _, f := range files {
 		t.files[f.Path] = f.Data
 		t.addDirs(f.Path)
@@ -41,7 +43,8 @@ func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
 		return nil, err
 	}
 	sorted := slices.SortedStableFunc(slices.Values(links), func(a,
-		b Link) int {
+		b Link,
+	) int {
 		return strings.Compare(a.Path, b.Path)
 	})
 	for _, l := range sorted {

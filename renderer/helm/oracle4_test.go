@@ -79,23 +79,31 @@ func TestDifferencesBetweenVersions(t *testing.T) {
 		in          input
 		three, four string // "" if the version refuses the chart
 	}{
-		"a null in a parent's own values": {chartOf("values.yaml", "sub: {a: null}\n", "charts/sub/Chart.yaml",
-			"apiVersion: v2\nname: sub\nversion: 1.0.0\n",
-			"charts/sub/values.yaml", "a: 1\nb: 2\n", "charts/sub/templates/a.txt", "{{ toJson .Values }}"),
-			`{"b":2,"global":{}}`, `{"a":1,"b":2,"global":{}}`},
+		"a null in a parent's own values": {
+			chartOf("values.yaml", "sub: {a: null}\n", "charts/sub/Chart.yaml",
+				"apiVersion: v2\nname: sub\nversion: 1.0.0\n",
+				"charts/sub/values.yaml", "a: 1\nb: 2\n", "charts/sub/templates/a.txt", "{{ toJson .Values }}"),
+			`{"b":2,"global":{}}`, `{"a":1,"b":2,"global":{}}`,
+		},
 		"mustToYaml": {chartOf("templates/a.txt", `{{ mustToYaml (dict "a" 1) }}`), "", "a: 1"},
 		"mustToToml": {chartOf("templates/a.txt", `{{ mustToToml (dict "a" 1) }}`), "", "a = 1\n"},
-		"durationRoundTo": {chartOf("templates/a.txt",
-			`{{ durationRoundTo "2h13m" "1h" }} {{ durationSeconds "1m" }} {{ mustToDuration 90 }}`), "",
-			"2h0m0s 60 1m30s"},
+		"durationRoundTo": {
+			chartOf("templates/a.txt",
+				`{{ durationRoundTo "2h13m" "1h" }} {{ durationSeconds "1m" }} {{ mustToDuration 90 }}`), "",
+			"2h0m0s 60 1m30s",
+		},
 		"the type of .Chart":         {chartOf("templates/a.txt", `{{ kindOf .Chart }}`), "struct", "map"},
 		"blanks at the end":          {chartOf("templates/a.txt", "a: |\n  b\n\n"), "a: |\n  b", "a: |\n  b\n\n"},
 		"an unknown field of .Chart": {chartOf("templates/a.txt", `{{ .Chart.None }}-`), "", "-"},
-		"the suffix of a version": {chartOf("templates/a.txt",
-			`{{ .Capabilities.KubeVersion.Version }} {{ .Capabilities.KubeVersion }}`), "v1.33.4 v1.33.4",
-			"v1.33.4-gke.5 v1.33.4"},
-		"Helm's own version": {chartOf("templates/a.txt", `{{ .Capabilities.HelmVersion.Version }}`), "v3.22",
-			"v4.3"},
+		"the suffix of a version": {
+			chartOf("templates/a.txt",
+				`{{ .Capabilities.KubeVersion.Version }} {{ .Capabilities.KubeVersion }}`), "v1.33.4 v1.33.4",
+			"v1.33.4-gke.5 v1.33.4",
+		},
+		"Helm's own version": {
+			chartOf("templates/a.txt", `{{ .Capabilities.HelmVersion.Version }}`), "v3.22",
+			"v4.3",
+		},
 		"nulls in own defaults": {chartOf("values.yaml", "a: null\nb: {c: null, d: 1}\n", "templates/a.txt",
 			"{{ toJson .Values }}"), `{"a":null,"b":{"c":null,"d":1}}`, `{"b":{"d":1}}`},
 		"text after dashes": {chartOf("templates/a.txt", "a: 1\n---b: 2"), "a: 1", "a: 1\n"},

@@ -202,8 +202,10 @@ func onCorpus(t *testing.T, test func(t *testing.T, in input, values map[string]
 			if strings.HasPrefix(filepath.Base(file), "app-template") {
 				values = map[string]any{
 					"controllers": map[string]any{"main": map[string]any{"containers": map[string]any{"main": map[string]any{"image": map[string]any{"repository": "r", "tag": "1"}}}}},
-					"service": map[string]any{"main": map[string]any{"controller": "main",
-						"ports": map[string]any{"http": map[string]any{"port": int64(80)}}}},
+					"service": map[string]any{"main": map[string]any{
+						"controller": "main",
+						"ports":      map[string]any{"http": map[string]any{"port": int64(80)}},
+					}},
 				}
 			}
 			for _, v := range versions() {

@@ -83,8 +83,11 @@ func (g generator) request(name string) string {
 		entry["alias"] = g.of("b", "other", "third") + name[:1]
 	}
 	if g.r.IntN(3) == 0 {
-		entry["import-values"] = [][]any{{"a"}, {map[string]any{"child": "a", "parent": "b"}},
-			{map[string]any{"child": "b.a", "parent": "."}}}[g.r.IntN(3)]
+		entry["import-values"] = [][]any{
+			{"a"},
+			{map[string]any{"child": "a", "parent": "b"}},
+			{map[string]any{"child": "b.a", "parent": "."}},
+		}[g.r.IntN(3)]
 	}
 	return "- " + g.json(entry) + "\n"
 }

@@ -81,8 +81,10 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	}
 	out := Result{Unstable: unstable}
 	for _, crd := range in.crds {
-		out.Documents = append(out.Documents, Document{Source: crd.Path, Text: crd.Data, Sum: sha256.Sum256(crd.Data),
-			CRD: true})
+		out.Documents = append(out.Documents, Document{
+			Source: crd.Path, Text: crd.Data, Sum: sha256.Sum256(crd.Data),
+			CRD: true,
+		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if strings.HasSuffix(name, "NOTES.txt") {

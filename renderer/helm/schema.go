@@ -55,8 +55,10 @@ func (s *schemas) validateOne(chart part, values map[string]any, above []string,
 		if v, isTable := raw.(map[string]any); isTable {
 			s.validateOne(sub, v, path, out)
 		} else {
-			out.Failures = append(out.Failures, SchemaFailure{Chart: sub.name, Path: path,
-				Message: fmt.Sprintf("values must be a mapping, not %T", raw)})
+			out.Failures = append(out.Failures, SchemaFailure{
+				Chart: sub.name, Path: path,
+				Message: fmt.Sprintf("values must be a mapping, not %T", raw),
+			})
 		}
 	}
 }

@@ -40,7 +40,8 @@ func (b *Builder) Build(ctx context.Context, files []File, root string) ([]manif
 // BuildCharts is Build for a root with helmCharts, like `kustomize build --enable-helm root`. The order of objects
 // differs. It refuses helmCharts if inflate is nil.
 func (b *Builder) BuildCharts(ctx context.Context, files []File, root string, inflate Inflate) ([]manifest.Object,
-	error) {
+	error,
+) {
 	tree, err := newMemory(files)
 	if err != nil {
 		return nil, err

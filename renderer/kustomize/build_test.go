@@ -40,8 +40,10 @@ func fixtures(t *testing.T) []fixture {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(string(data), "\n")
-		f := fixture{name: strings.TrimSuffix(filepath.Base(name), ".txt"),
-			root: strings.Trim(strings.TrimPrefix(first, "root "), `"`)}
+		f := fixture{
+			name: strings.TrimSuffix(filepath.Base(name), ".txt"),
+			root: strings.Trim(strings.TrimPrefix(first, "root "), `"`),
+		}
 		for _, file := range tree(string(data)) {
 			if file.Path == wanted {
 				f.want = string(file.Data)

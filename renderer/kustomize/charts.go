@@ -126,8 +126,10 @@ func readCharts(s *scan, k *types.Kustomization) {
 		return
 	}
 	for i := range k.HelmCharts {
-		c := Chart{Dir: s.dir, Index: i, entry: k.HelmCharts[i], home: types.HelmDefaultHome,
-			at: s.file.at("helmCharts[%d]", i)}
+		c := Chart{
+			Dir: s.dir, Index: i, entry: k.HelmCharts[i], home: types.HelmDefaultHome,
+			at: s.file.at("helmCharts[%d]", i),
+		}
 		c.Name, c.Repo, c.Version, c.Devel = c.entry.Name, c.entry.Repo, c.entry.Version, c.entry.Devel
 		if k.HelmGlobals != nil {
 			c.home = cmp.Or(k.HelmGlobals.ChartHome, c.home)

@@ -97,8 +97,10 @@ resources: [../base]
 		`base/kustomization.yaml: helmCharts are rendered in the namespaces "b" and "a"`) {
 		t.Errorf("a base in two namespaces: %v", err)
 	}
-	for _, own := range []string{"helmCharts: [{name: x, releaseName: x, namespace: own}]\n",
-		"namespace: own\nhelmCharts: [{name: x, releaseName: x}]\n"} {
+	for _, own := range []string{
+		"helmCharts: [{name: x, releaseName: x, namespace: own}]\n",
+		"namespace: own\nhelmCharts: [{name: x, releaseName: x}]\n",
+	} {
 		objects, releases, err := charted(t, overlays+own)
 		if err != nil || len(objects) != 2 || len(releases) != 1 || releases[0].Namespace != "own" {
 			t.Errorf("%s: the objects are %v, the releases are %v, the error is %v", own, objects, releases, err)

@@ -119,8 +119,10 @@ func (w *Walker) Directories(root string) ([]string, error) {
 }
 
 func (w *Walker) reach(root string) (*reach, error) {
-	full, found, err := locate(w.tree, ".", path.Clean(root), place{file: "the Kustomize root", field: "path",
-		area: w.area})
+	full, found, err := locate(w.tree, ".", path.Clean(root), place{
+		file: "the Kustomize root", field: "path",
+		area: w.area,
+	})
 	switch {
 	case err != nil:
 		return nil, err
@@ -277,8 +279,10 @@ func (w *Walker) read(dir string, d *directory) (err error) {
 	d.managedBy = slices.Contains(k.BuildMetadata, types.ManagedByLabelOption)
 	d.origins = slices.Contains(k.BuildMetadata, types.OriginAnnotations)
 	d.openAPI = len(k.OpenAPI) > 0
-	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: w.written(name, data), area: w.area,
-		mounts: w.mounts}}
+	s := &scan{walker: w, dir: dir, out: d, file: place{
+		file: d.file, data: w.written(name, data), area: w.area,
+		mounts: w.mounts,
+	}}
 	s.kustomization(&k)
 	s.targets(&k)
 	slices.Sort(d.files)

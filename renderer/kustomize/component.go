@@ -34,7 +34,8 @@ const (
 //
 // A patch whose target selects no object is an *UnmatchedError, unless allowUnmatched is set.
 func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object, components []Component,
-	allowUnmatched bool) ([]manifest.Object, error) {
+	allowUnmatched bool,
+) ([]manifest.Object, error) {
 	if len(components) == 0 {
 		return objects, ctx.Err()
 	}

@@ -179,35 +179,57 @@ func TestComponentErrors(t *testing.T) {
 		files string
 		want  []string
 	}{
-		"no component": {base, "-- kustomization.yaml --\nnamePrefix: a\n",
-			[]string{"layers/x/kustomization.yaml", "is not a component", "kind: Component"}},
+		"no component": {
+			base, "-- kustomization.yaml --\nnamePrefix: a\n",
+			[]string{"layers/x/kustomization.yaml", "is not a component", "kind: Component"},
+		},
 		"no kustomization": {base, "-- a --\n", []string{"component layers/x", "no kustomization.yaml"}},
-		"remote": {base, "-- kustomization.yaml --\n" + component + "resources:\n- https://example.com\n",
-			[]string{"layers/x/kustomization.yaml:4", "resources[0]", "is remote"}},
-		"out of it": {base, "-- kustomization.yaml --\n" + component + "resources: [../objects.yaml]\n",
-			[]string{"layers/x/kustomization.yaml:3", "leaves the component's directory"}},
-		"into its neighbour": {base, "-- kustomization.yaml --\n" + component + "components: [../component-00001]\n",
-			[]string{"leaves the component's directory"}},
-		"no target": {base, "-- kustomization.yaml --\n" + component +
-			"patches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}'}]\n",
-			[]string{"applying components", "layers/x", "ConfigMap.v1.[noGrp]/b",
-				"correct its kind, name or namespace"}},
-		"bad operation": {base, "-- kustomization.yaml --\n" + component +
-			"patches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"remove\", \"path\": \"/data/x\"}]'}]\n",
-			[]string{"layers/x", "does not have the path of the JSON patch"}},
-		"neither patch": {base, "-- kustomization.yaml --\n" + component +
-			"patches: [{patch: 'a: b', target: {kind: ConfigMap}}]\n",
-			[]string{"layers/x", "list of JSON 6902 operations"}},
-		"duplicate": {append(objects(t, configMap), base...), nothing,
-			[]string{"the rendered objects", "ConfigMap.v1.[noGrp]/a", "rename or remove one"}},
-		"default namespace": {objects(t, configMap+
-			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"), nothing,
-			[]string{"no namespace counts as `default`"}},
+		"remote": {
+			base, "-- kustomization.yaml --\n" + component + "resources:\n- https://example.com\n",
+			[]string{"layers/x/kustomization.yaml:4", "resources[0]", "is remote"},
+		},
+		"out of it": {
+			base, "-- kustomization.yaml --\n" + component + "resources: [../objects.yaml]\n",
+			[]string{"layers/x/kustomization.yaml:3", "leaves the component's directory"},
+		},
+		"into its neighbour": {
+			base, "-- kustomization.yaml --\n" + component + "components: [../component-00001]\n",
+			[]string{"leaves the component's directory"},
+		},
+		"no target": {
+			base, "-- kustomization.yaml --\n" + component +
+				"patches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}'}]\n",
+			[]string{
+				"applying components", "layers/x", "ConfigMap.v1.[noGrp]/b",
+				"correct its kind, name or namespace",
+			},
+		},
+		"bad operation": {
+			base, "-- kustomization.yaml --\n" + component +
+				"patches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"remove\", \"path\": \"/data/x\"}]'}]\n",
+			[]string{"layers/x", "does not have the path of the JSON patch"},
+		},
+		"neither patch": {
+			base, "-- kustomization.yaml --\n" + component +
+				"patches: [{patch: 'a: b', target: {kind: ConfigMap}}]\n",
+			[]string{"layers/x", "list of JSON 6902 operations"},
+		},
+		"duplicate": {
+			append(objects(t, configMap), base...), nothing,
+			[]string{"the rendered objects", "ConfigMap.v1.[noGrp]/a", "rename or remove one"},
+		},
+		"default namespace": {
+			objects(t, configMap+
+				"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"), nothing,
+			[]string{"no namespace counts as `default`"},
+		},
 		"added twice": {base, "-- kustomization.yaml --\n" + component + "resources: [a.yaml]\n-- a.yaml --\n" +
 			configMap, []string{"layers/x", "rename or remove one"}},
-		"name removed": {base, "-- kustomization.yaml --\n" + component +
-			"patches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"remove\", \"path\": \"/metadata/name\"}]'}]\n",
-			[]string{"metadata.name"}},
+		"name removed": {
+			base, "-- kustomization.yaml --\n" + component +
+				"patches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"remove\", \"path\": \"/metadata/name\"}]'}]\n",
+			[]string{"metadata.name"},
+		},
 	} {
 		got := applyError(t, c.base, kustomize.Component{Name: "layers/x", Files: tree(c.files)})
 		for _, part := range c.want {

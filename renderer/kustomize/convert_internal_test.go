@@ -42,8 +42,10 @@ func FuzzConvert(f *testing.F) {
 
 // Does the same with nodes as the library creates them.
 func FuzzConvertNodes(f *testing.F) {
-	for _, value := range []string{"on", "0644", "a: b", "a:b", "a:", "a\n  b\n", "\na", "a\r\nb", " a", "a ", "a\t",
-		"\ta", "a\n\tb", "a \nb", "a\n \nb\n", "True", "n", "~", "-", "?", "#a", "a #b", "é", long} {
+	for _, value := range []string{
+		"on", "0644", "a: b", "a:b", "a:", "a\n  b\n", "\na", "a\r\nb", " a", "a ", "a\t",
+		"\ta", "a\n\tb", "a \nb", "a\n \nb\n", "True", "n", "~", "-", "?", "#a", "a #b", "é", long,
+	} {
 		for kind := range uint8(8) {
 			f.Add(value, kind)
 		}
@@ -95,8 +97,10 @@ const long = "words words words words words words words words words words words 
 
 // The direct conversion handles the common kinds of nodes.
 func TestConvertIsDirectForCommonNodes(t *testing.T) {
-	for _, value := range []string{"text", "\"on\"", "on", "12", "true", "null", "[a, {b: c}]", "|\n  a\n    b\n",
-		"\"0644\"", "é ☃ 🎉"} {
+	for _, value := range []string{
+		"text", "\"on\"", "on", "12", "true", "null", "[a, {b: c}]", "|\n  a\n    b\n",
+		"\"0644\"", "é ☃ 🎉",
+	} {
 		resources, err := provider.NewDepProvider().GetResourceFactory().SliceFromBytes([]byte("apiVersion: v1\nkind: A\nmetadata: {name: a}\nvalue: " + value + "\n"))
 		if err != nil {
 			t.Fatal(err)

@@ -67,16 +67,24 @@ func explain(err error, names *strings.Replacer) error {
 // advice returns the next step for common errors.
 func advice(text string) string {
 	for _, a := range []struct{ sign, next string }{
-		{"already registered id",
-			"two objects have this kind, name and namespace (no namespace counts as `default`); rename or remove one"},
-		{"may not add resource with",
-			"two objects have this kind, name and namespace (no namespace counts as `default`); rename or remove one"},
-		{"no resource matches strategic merge patch",
-			"the object of the patch does not exist; correct its kind, name or namespace, or give the patch a target"},
+		{
+			"already registered id",
+			"two objects have this kind, name and namespace (no namespace counts as `default`); rename or remove one",
+		},
+		{
+			"may not add resource with",
+			"two objects have this kind, name and namespace (no namespace counts as `default`); rename or remove one",
+		},
+		{
+			"no resource matches strategic merge patch",
+			"the object of the patch does not exist; correct its kind, name or namespace, or give the patch a target",
+		},
 		{"no matches for Id", "no object has this kind, name and namespace; correct the reference to it"},
 		{"multiple matches for Id", "several objects have this kind and name; name the namespace too"},
-		{"unable to parse SM or JSON patch",
-			"a patch is an object with apiVersion, kind and metadata.name, or a list of JSON 6902 operations (JSON if it starts with `[`)"},
+		{
+			"unable to parse SM or JSON patch",
+			"a patch is an object with apiVersion, kind and metadata.name, or a list of JSON 6902 operations (JSON if it starts with `[`)",
+		},
 		{"missing metadata.name", "give the object a name; metadata.generateName is not enough"},
 		{"empty item at", "a list holds an empty item, which Kustomize refuses; remove it"},
 		{"doc is missing path", "the object does not have the path of the JSON patch; correct it, or add its parent first"},

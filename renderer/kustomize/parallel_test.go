@@ -53,8 +53,10 @@ func TestSharedBaseIsReadOnce(t *testing.T) {
 		files = append(files, kustomize.File{Path: "base/" + name, Data: []byte(configMap)})
 	}
 	for i := range overlays {
-		files = append(files, kustomize.File{Path: fmt.Sprintf("o%d/kustomization.yaml", i),
-			Data: []byte("resources: [../base]\n")})
+		files = append(files, kustomize.File{
+			Path: fmt.Sprintf("o%d/kustomization.yaml", i),
+			Data: []byte("resources: [../base]\n"),
+		})
 	}
 	counted := &countingTree{Tree: mapFS(files)}
 	w := kustomize.NewWalker(counted, manifest.DefaultBudget())

@@ -89,8 +89,10 @@ func (s *scan) pluginFile(inner *scan, ref string, at place) error {
 	if err != nil {
 		return at.refuse(ref, "does not decode as the configuration of a plugin: %w", err)
 	}
-	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data,
-		area: s.walker.area, mounts: s.walker.mounts})
+	return s.configurations(objects, place{
+		file: s.walker.name(path.Join(inner.dir, ref)), data: data,
+		area: s.walker.area, mounts: s.walker.mounts,
+	})
 }
 
 func (s *scan) configurations(objects []*resource.Resource, at place) error {

@@ -155,8 +155,10 @@ func TestMountedRepositoriesStayInside(t *testing.T) {
 
 // Puts paths into the bundle that the library would fetch although they exist.
 func TestExistingPathsThatLookRemoteAreRefused(t *testing.T) {
-	for _, ref := range []string{"github.com/o/r", "git@host/o/r", "github.com:o/r/x", "https:/example.com/a",
-		"git::host/o/r"} {
+	for _, ref := range []string{
+		"github.com/o/r", "git@host/o/r", "github.com:o/r/x", "https:/example.com/a",
+		"git::host/o/r",
+	} {
 		files := []kustomize.File{
 			{Path: "kustomization.yaml", Data: fmt.Appendf(nil, "resources: [%q]\n", ref)},
 			{Path: ref + "/kustomization.yaml", Data: []byte("namePrefix: x\n")},
@@ -196,101 +198,189 @@ func TestRefused(t *testing.T) {
 		want  []string
 	}{
 		"no kustomization": {"app", "-- app/a.yaml --\n", []string{"app has no kustomization.yaml"}},
-		"two kustomizations": {".", "-- kustomization.yaml --\n-- Kustomization --\n",
-			[]string{"both kustomization.yaml and Kustomization", "keep one"}},
+		"two kustomizations": {
+			".", "-- kustomization.yaml --\n-- Kustomization --\n",
+			[]string{"both kustomization.yaml and Kustomization", "keep one"},
+		},
 		"no directory":   {"app", "-- x --\n", []string{"app", "does not exist"}},
 		"root is a file": {"app", "-- app --\n", []string{"is a file"}},
 		"root outside":   {"../app", "-- app/kustomization.yaml --\n", []string{"leaves the repository"}},
 		"root absolute":  {"/app", "-- app/kustomization.yaml --\n", []string{"absolute"}},
 		"root remote":    {"https://example.com/x", "-- app --\n", []string{"remote"}},
-		"unknown field": {".", "-- kustomization.yaml --\nresources: []\nresource: [a]\n",
-			[]string{"kustomization.yaml:2", `"resource"`, "correct or remove"}},
-		"wrong type": {".", "-- kustomization.yaml --\nresources: {a: b}\n",
-			[]string{"kustomization.yaml", "invalid kustomization"}},
-		"no YAML": {".", "-- kustomization.yaml --\n{\n",
-			[]string{"kustomization.yaml", "invalid kustomization"}},
-		"empty": {".", "-- kustomization.yaml --\n# nothing\n",
-			[]string{"kustomization.yaml is empty", "list resources"}},
-		"cycle": {"a",
+		"unknown field": {
+			".", "-- kustomization.yaml --\nresources: []\nresource: [a]\n",
+			[]string{"kustomization.yaml:2", `"resource"`, "correct or remove"},
+		},
+		"wrong type": {
+			".", "-- kustomization.yaml --\nresources: {a: b}\n",
+			[]string{"kustomization.yaml", "invalid kustomization"},
+		},
+		"no YAML": {
+			".", "-- kustomization.yaml --\n{\n",
+			[]string{"kustomization.yaml", "invalid kustomization"},
+		},
+		"empty": {
+			".", "-- kustomization.yaml --\n# nothing\n",
+			[]string{"kustomization.yaml is empty", "list resources"},
+		},
+		"cycle": {
+			"a",
 			"-- a/kustomization.yaml --\nresources: [../b]\n-- b/kustomization.yaml --\nresources:\n- ../a\n",
-			[]string{"b/kustomization.yaml:2", "resources[0]", "cycle", "a → b → a"}},
+			[]string{"b/kustomization.yaml:2", "resources[0]", "cycle", "a → b → a"},
+		},
 		"itself": {"a", "-- a/kustomization.yaml --\nresources: [.]\n", []string{"cycle", "a → a"}},
-		"around": {"a/b",
+		"around": {
+			"a/b",
 			"-- a/b/kustomization.yaml --\nresources: [../../a]\n-- a/kustomization.yaml --\nnamePrefix: a\n",
-			[]string{"parent directory of a/b"}},
-		"cycle of components": {"a",
-			"-- a/kustomization.yaml --\ncomponents: [../b]\n-- b/kustomization.yaml --\nkind: Component\ncomponents: [../c]\n-- c/kustomization.yaml --\nkind: Component\ncomponents: [../b]\n", []string{"c/kustomization.yaml:2", "cycle"}},
-		"diamonds": {"d0", diamond + "-- d24/kustomization.yaml --\nnamePrefix: a\n",
-			[]string{"more than 20000 kustomizations", "use it once"}},
-		"deep": {"d0", deep + "-- d120/kustomization.yaml --\nnamePrefix: a\n",
-			[]string{"deep", "flatten"}},
-		"file outside": {"a",
+			[]string{"parent directory of a/b"},
+		},
+		"cycle of components": {
+			"a",
+			"-- a/kustomization.yaml --\ncomponents: [../b]\n-- b/kustomization.yaml --\nkind: Component\ncomponents: [../c]\n-- c/kustomization.yaml --\nkind: Component\ncomponents: [../b]\n",
+			[]string{"c/kustomization.yaml:2", "cycle"},
+		},
+		"diamonds": {
+			"d0", diamond + "-- d24/kustomization.yaml --\nnamePrefix: a\n",
+			[]string{"more than 20000 kustomizations", "use it once"},
+		},
+		"deep": {
+			"d0", deep + "-- d120/kustomization.yaml --\nnamePrefix: a\n",
+			[]string{"deep", "flatten"},
+		},
+		"file outside": {
+			"a",
 			"-- a/kustomization.yaml --\nresources:\n- x.yaml\n- ../b.yaml\n-- a/x.yaml --\n-- b.yaml --\n",
-			[]string{"a/kustomization.yaml:3", "resources[1]", `"../b.yaml"`,
-				"outside of the kustomization's directory", "make a base"}},
-		"patch is directory": {"a", "-- a/kustomization.yaml --\npatches: [{path: b}]\n-- a/b/c --\n",
-			[]string{"patches[0].path", "is a directory"}},
-		"component is file": {"a", "-- a/kustomization.yaml --\ncomponents: [b]\n-- a/b --\n",
-			[]string{"components[0]", "is a file"}},
-		"no component": {"a",
+			[]string{
+				"a/kustomization.yaml:3", "resources[1]", `"../b.yaml"`,
+				"outside of the kustomization's directory", "make a base",
+			},
+		},
+		"patch is directory": {
+			"a", "-- a/kustomization.yaml --\npatches: [{path: b}]\n-- a/b/c --\n",
+			[]string{"patches[0].path", "is a directory"},
+		},
+		"component is file": {
+			"a", "-- a/kustomization.yaml --\ncomponents: [b]\n-- a/b --\n",
+			[]string{"components[0]", "is a file"},
+		},
+		"no component": {
+			"a",
 			"-- a/kustomization.yaml --\ncomponents: [../b]\n-- b/kustomization.yaml --\nnamePrefix: a\n",
-			[]string{"is not a component", "kind: Component"}},
-		"component as base": {"a",
+			[]string{"is not a component", "kind: Component"},
+		},
+		"component as base": {
+			"a",
 			"-- a/kustomization.yaml --\nresources: [../b]\n-- b/kustomization.yaml --\nkind: Component\n",
-			[]string{"is a component", "under components"}},
-		"two list entries": {"a",
-			"-- a/kustomization.yaml --\nresources:\n- ../b\n - ../c\n-- b/kustomization.yaml --\nnamePrefix: a\n-- b - ../c/x --\n-- c/kustomization.yaml --\nnamePrefix: a\n", []string{"`..` inside a name"}},
-		"helmCharts": {".",
+			[]string{"is a component", "under components"},
+		},
+		"two list entries": {
+			"a",
+			"-- a/kustomization.yaml --\nresources:\n- ../b\n - ../c\n-- b/kustomization.yaml --\nnamePrefix: a\n-- b - ../c/x --\n-- c/kustomization.yaml --\nnamePrefix: a\n",
+			[]string{"`..` inside a name"},
+		},
+		"helmCharts": {
+			".",
 			"-- kustomization.yaml --\nhelmCharts: [{name: x, repo: \"https://example.com\"}]\n",
-			[]string{"helmCharts", "not allowed",
-				"source of the app: source: {helm: {chart: \"x\", repo: \"https://example.com\"}}"}},
-		"helmCharts of a registry": {".",
+			[]string{
+				"helmCharts", "not allowed",
+				"source of the app: source: {helm: {chart: \"x\", repo: \"https://example.com\"}}",
+			},
+		},
+		"helmCharts of a registry": {
+			".",
 			"-- kustomization.yaml --\nhelmCharts: [{name: x, repo: \"oci://example.com/charts/\", version: 1.2.3}]\n",
-			[]string{"source of the app: source: {helm: {chart: \"oci://example.com/charts/x\", version: \"1.2.3\"}}"}},
-		"old helm": {".", "-- kustomization.yaml --\nhelmChartInflationGenerator: [{chartName: x}]\n",
-			[]string{"helmChartInflationGenerator", "not allowed"}},
-		"helm generator": {".",
-			"-- kustomization.yaml --\ngenerators: [h.yaml]\n-- h.yaml --\napiVersion: builtin\nkind: HelmChartInflationGenerator\nmetadata: {name: h}\n", []string{"h.yaml", "starts Helm", "not allowed"}},
-		"exec function": {".", "-- kustomization.yaml --\n" +
-			fmt.Sprintf(inline, "example.com/v1", "Fn", "config.kubernetes.io/function: 'exec: {path: ./x}'"),
-			[]string{"kustomization.yaml", "exec or container function", "not allowed"}},
-		"old function": {".", "-- kustomization.yaml --\n" +
-			fmt.Sprintf(inline, "builtin", "LabelTransformer", "config.k8s.io/function: 'container: {image: x}'"),
-			[]string{"exec or container function"}},
+			[]string{"source of the app: source: {helm: {chart: \"oci://example.com/charts/x\", version: \"1.2.3\"}}"},
+		},
+		"old helm": {
+			".", "-- kustomization.yaml --\nhelmChartInflationGenerator: [{chartName: x}]\n",
+			[]string{"helmChartInflationGenerator", "not allowed"},
+		},
+		"helm generator": {
+			".",
+			"-- kustomization.yaml --\ngenerators: [h.yaml]\n-- h.yaml --\napiVersion: builtin\nkind: HelmChartInflationGenerator\nmetadata: {name: h}\n",
+			[]string{"h.yaml", "starts Helm", "not allowed"},
+		},
+		"exec function": {
+			".", "-- kustomization.yaml --\n" +
+				fmt.Sprintf(inline, "example.com/v1", "Fn", "config.kubernetes.io/function: 'exec: {path: ./x}'"),
+			[]string{"kustomization.yaml", "exec or container function", "not allowed"},
+		},
+		"old function": {
+			".", "-- kustomization.yaml --\n" +
+				fmt.Sprintf(inline, "builtin", "LabelTransformer", "config.k8s.io/function: 'container: {image: x}'"),
+			[]string{"exec or container function"},
+		},
 		"external plugin": {".", "-- kustomization.yaml --\n" +
 			fmt.Sprintf(inline, "example.com/v1", "Fn", "a: b"), []string{"Fn p", "external plugin", "not allowed"}},
-		"unknown plugin": {".", "-- kustomization.yaml --\n" + fmt.Sprintf(inline, "builtin", "Fn", "a: b"),
-			[]string{"no such plugin"}},
-		"plugin in a list": {".",
-			"-- kustomization.yaml --\ntransformers: [l.yaml]\n-- l.yaml --\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: builtin, kind: PatchTransformer, metadata: {name: p}, path: \"https://example.com\"}\n", []string{"PatchTransformer p", "is remote"}},
-		"plugin in a directory": {".",
-			"-- kustomization.yaml --\ntransformers: [t]\n-- t/kustomization.yaml --\nresources: [l.yaml]\n-- t/l.yaml --\n{apiVersion: builtin, kind: PatchTransformer, metadata: {name: p}, path: \"https://example.com\"}\n", []string{"t/l.yaml", "PatchTransformer p", "is remote"}},
-		"patched plugin": {".",
-			"-- kustomization.yaml --\ntransformers: [t]\n-- t/kustomization.yaml --\nresources: [l.yaml]\npatches: [{patch: \"[{op: add, path: /path, value: 'https://example.com'}]\", target: {kind: PatchTransformer}}]\n-- t/l.yaml --\n{apiVersion: builtin, kind: PatchTransformer, metadata: {name: p}}\n", []string{"t/kustomization.yaml", "may only list resources"}},
-		"inline after remote": {".",
-			"-- kustomization.yaml --\ntransformers:\n- |-\n  github.com/o/r: x\n  apiVersion: v1\n  kind: List\n  items: []\n", []string{"transformers[0]", "is remote"}},
-		"bomb in kustomization": {".", "-- kustomization.yaml --\n" + bomb,
-			[]string{"kustomization.yaml", "exceeds the limit"}},
-		"bomb in resource": {".", "-- kustomization.yaml --\nresources: [a.txt]\n-- a.txt --\n" + bomb,
-			[]string{"resources[0]", "a.txt", "exceeds the limit"}},
-		"bomb in patch": {".", "-- kustomization.yaml --\npatches: [{path: a}]\n-- a --\n" + bomb,
-			[]string{"patches[0].path", "exceeds the limit"}},
+		"unknown plugin": {
+			".", "-- kustomization.yaml --\n" + fmt.Sprintf(inline, "builtin", "Fn", "a: b"),
+			[]string{"no such plugin"},
+		},
+		"plugin in a list": {
+			".",
+			"-- kustomization.yaml --\ntransformers: [l.yaml]\n-- l.yaml --\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: builtin, kind: PatchTransformer, metadata: {name: p}, path: \"https://example.com\"}\n",
+			[]string{"PatchTransformer p", "is remote"},
+		},
+		"plugin in a directory": {
+			".",
+			"-- kustomization.yaml --\ntransformers: [t]\n-- t/kustomization.yaml --\nresources: [l.yaml]\n-- t/l.yaml --\n{apiVersion: builtin, kind: PatchTransformer, metadata: {name: p}, path: \"https://example.com\"}\n",
+			[]string{"t/l.yaml", "PatchTransformer p", "is remote"},
+		},
+		"patched plugin": {
+			".",
+			"-- kustomization.yaml --\ntransformers: [t]\n-- t/kustomization.yaml --\nresources: [l.yaml]\npatches: [{patch: \"[{op: add, path: /path, value: 'https://example.com'}]\", target: {kind: PatchTransformer}}]\n-- t/l.yaml --\n{apiVersion: builtin, kind: PatchTransformer, metadata: {name: p}}\n",
+			[]string{"t/kustomization.yaml", "may only list resources"},
+		},
+		"inline after remote": {
+			".",
+			"-- kustomization.yaml --\ntransformers:\n- |-\n  github.com/o/r: x\n  apiVersion: v1\n  kind: List\n  items: []\n",
+			[]string{"transformers[0]", "is remote"},
+		},
+		"bomb in kustomization": {
+			".", "-- kustomization.yaml --\n" + bomb,
+			[]string{"kustomization.yaml", "exceeds the limit"},
+		},
+		"bomb in resource": {
+			".", "-- kustomization.yaml --\nresources: [a.txt]\n-- a.txt --\n" + bomb,
+			[]string{"resources[0]", "a.txt", "exceeds the limit"},
+		},
+		"bomb in patch": {
+			".", "-- kustomization.yaml --\npatches: [{path: a}]\n-- a --\n" + bomb,
+			[]string{"patches[0].path", "exceeds the limit"},
+		},
 		"bomb inline": {".", "-- kustomization.yaml --\npatches:\n- patch: |\n  " +
 			strings.ReplaceAll(inBomb, "\n", "\n  ") + "\n", []string{"patches[0].patch", "exceeds the limit"}},
-		"bomb in old patch": {".", "-- kustomization.yaml --\npatchesStrategicMerge:\n- |\n" + inBomb,
-			[]string{"patchesStrategicMerge[0]", "exceeds the limit"}},
-		"bomb in generator": {".", "-- kustomization.yaml --\ngenerators:\n- |\n" + inBomb,
-			[]string{"generators[0]", "exceeds the limit"}},
-		"cyclic crds": {".",
-			"-- kustomization.yaml --\ncrds: [c.yaml]\n-- c.yaml --\nA: {Schema: {properties: {kind: {}, apiVersion: {}, metadata: {}, a: {$ref: A}}}}\n", []string{"crds[0]", "cycle"}},
-		"empty crds": {".", "-- kustomization.yaml --\ncrds: [c.yaml]\n-- c.yaml --\n",
-			[]string{"crds[0]", "is empty"}},
-		"cyclic description": {".",
-			"-- kustomization.yaml --\nopenapi: {path: s}\n-- s --\ndefinitions: {A: {$ref: '#/definitions/B'}, B: {$ref: '#/definitions/A'}}\n", []string{"openapi.path", "cycle"}},
-		"foreign description": {".",
-			"-- kustomization.yaml --\nopenapi: {path: s}\n-- s --\ndefinitions: {A: {properties: {x: {$ref: 'https://example.com/a#/definitions/B'}}}}\n", []string{"openapi.path", "#/definitions/<name>"}},
-		"wide crds": {".", "-- kustomization.yaml --\ncrds: [c.yaml]\n-- c.yaml --\n" + wideTypes(),
-			[]string{"crds[0]", "more than 10000 paths"}},
+		"bomb in old patch": {
+			".", "-- kustomization.yaml --\npatchesStrategicMerge:\n- |\n" + inBomb,
+			[]string{"patchesStrategicMerge[0]", "exceeds the limit"},
+		},
+		"bomb in generator": {
+			".", "-- kustomization.yaml --\ngenerators:\n- |\n" + inBomb,
+			[]string{"generators[0]", "exceeds the limit"},
+		},
+		"cyclic crds": {
+			".",
+			"-- kustomization.yaml --\ncrds: [c.yaml]\n-- c.yaml --\nA: {Schema: {properties: {kind: {}, apiVersion: {}, metadata: {}, a: {$ref: A}}}}\n",
+			[]string{"crds[0]", "cycle"},
+		},
+		"empty crds": {
+			".", "-- kustomization.yaml --\ncrds: [c.yaml]\n-- c.yaml --\n",
+			[]string{"crds[0]", "is empty"},
+		},
+		"cyclic description": {
+			".",
+			"-- kustomization.yaml --\nopenapi: {path: s}\n-- s --\ndefinitions: {A: {$ref: '#/definitions/B'}, B: {$ref: '#/definitions/A'}}\n",
+			[]string{"openapi.path", "cycle"},
+		},
+		"foreign description": {
+			".",
+			"-- kustomization.yaml --\nopenapi: {path: s}\n-- s --\ndefinitions: {A: {properties: {x: {$ref: 'https://example.com/a#/definitions/B'}}}}\n",
+			[]string{"openapi.path", "#/definitions/<name>"},
+		},
+		"wide crds": {
+			".", "-- kustomization.yaml --\ncrds: [c.yaml]\n-- c.yaml --\n" + wideTypes(),
+			[]string{"crds[0]", "more than 10000 paths"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := errorOf(t, tree(c.files), c.root)
@@ -314,8 +404,10 @@ func wideTypes() string {
 // The errors of a kustomization are reported together, each with its line.
 func TestAllErrorsAtOnce(t *testing.T) {
 	got := errorOf(t, tree("-- kustomization.yaml --\nresources:\n# missing.yaml stands here too\n- missing.yaml\n- https://example.com/a\nconfigMapGenerator:\n- name: c\n  files:\n  - key=missing.txt\n"), ".")
-	for _, part := range []string{"kustomization.yaml:3: resources[0]", "kustomization.yaml:4: resources[1]",
-		"kustomization.yaml:8: configMapGenerator[0].files[0]"} {
+	for _, part := range []string{
+		"kustomization.yaml:3: resources[0]", "kustomization.yaml:4: resources[1]",
+		"kustomization.yaml:8: configMapGenerator[0].files[0]",
+	} {
 		if !strings.Contains(got, part) {
 			t.Errorf("no %q in: %s", part, got)
 		}
@@ -341,14 +433,21 @@ func TestLinksAndSubmodules(t *testing.T) {
 		file fstest.MapFile
 		want string
 	}{
-		"file": {"app/a.yaml", fstest.MapFile{Mode: fs.ModeSymlink,
-			Data: []byte("../base/kustomization.yaml")}, "symbolic link app/a.yaml"},
+		"file": {"app/a.yaml", fstest.MapFile{
+			Mode: fs.ModeSymlink,
+			Data: []byte("../base/kustomization.yaml"),
+		}, "symbolic link app/a.yaml"},
 		"directory": {"base", fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("app")}, "symbolic link base"},
 		"submodule": {"base", fstest.MapFile{Mode: fs.ModeIrregular}, "submodule base"},
-		"kustomization": {"app/kustomization.yaml", fstest.MapFile{Mode: fs.ModeSymlink,
-			Data: []byte("../base/kustomization.yaml")}, "symbolic link"},
-		"dangling": {"app/a.yaml", fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("nowhere")},
-			"symbolic link app/a.yaml"},
+		"kustomization": {"app/kustomization.yaml", fstest.MapFile{
+			Mode: fs.ModeSymlink,
+			Data: []byte("../base/kustomization.yaml"),
+		}, "symbolic link"},
+		"dangling": {
+			"app/a.yaml",
+			fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("nowhere")},
+			"symbolic link app/a.yaml",
+		},
 		"device": {"app/a.yaml", fstest.MapFile{Mode: fs.ModeDevice}, "does not exist"},
 	} {
 		tree := fstest.MapFS{}

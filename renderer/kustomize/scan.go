@@ -147,8 +147,10 @@ func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byt
 		return nil, fmt.Errorf("%s: %s: %w", at.where(ref), at.field, err)
 	}
 	if len(data) > s.walker.budget.Bytes {
-		return nil, at.refuse(ref, "is too large: %v", &manifest.BudgetError{What: "bytes", Have: len(data),
-			Max: s.walker.budget.Bytes})
+		return nil, at.refuse(ref, "is too large: %v", &manifest.BudgetError{
+			What: "bytes", Have: len(data),
+			Max: s.walker.budget.Bytes,
+		})
 	}
 	s.out.files = append(s.out.files, full)
 	s.out.bytes = min(s.out.bytes+len(data), maxFactor*s.walker.budget.Bytes+1)

@@ -31,8 +31,10 @@ func (e *UnmatchedError) Error() string {
 // targets records the selectors of a kustomization's patches and the identities of the objects that it generates.
 func (s *scan) targets(k *types.Kustomization) {
 	generated := func(kind, name, namespace string) {
-		s.out.generated = append(s.out.generated, manifest.Object{"apiVersion": "v1", "kind": kind,
-			"metadata": map[string]any{"name": name, "namespace": namespace}})
+		s.out.generated = append(s.out.generated, manifest.Object{
+			"apiVersion": "v1", "kind": kind,
+			"metadata": map[string]any{"name": name, "namespace": namespace},
+		})
 	}
 	for i := range k.ConfigMapGenerator {
 		generated("ConfigMap", k.ConfigMapGenerator[i].Name, k.ConfigMapGenerator[i].Namespace)

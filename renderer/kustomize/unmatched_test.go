@@ -27,8 +27,10 @@ func TestPatchesThatMatchNothingAreRefused(t *testing.T) {
 	} {
 		patch := component + "patches:\n- target: " + target +
 			"\n  patch: '[{\"op\": \"add\", \"path\": \"/spec/a\", \"value\": 1}]'\n"
-		components := []kustomize.Component{{Name: "apps/web/layers/x",
-			Files: tree("-- kustomization.yaml --\n" + patch)}}
+		components := []kustomize.Component{{
+			Name:  "apps/web/layers/x",
+			Files: tree("-- kustomization.yaml --\n" + patch),
+		}}
 		got, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components, false)
 		unmatched, ok := errors.AsType[*kustomize.UnmatchedError](err)
 		if ok == matches || !ok && err != nil {

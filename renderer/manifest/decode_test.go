@@ -39,8 +39,10 @@ func TestDecodeReadsAsKubernetesDoes(t *testing.T) {
 
 func TestValueKeepsTypes(t *testing.T) {
 	got, err := Value([]byte("\xef\xbb\xbf{a: 3, b: 0.5, c: '3', d: 18446744073709551615, e: on, f: 0644, 1: [2]}\n---\nx: y\n"), DefaultBudget())
-	want := map[string]any{"a": int64(3), "b": 0.5, "c": "3", "d": uint64(18446744073709551615), "e": true,
-		"f": int64(420), "1": []any{int64(2)}}
+	want := map[string]any{
+		"a": int64(3), "b": 0.5, "c": "3", "d": uint64(18446744073709551615), "e": true,
+		"f": int64(420), "1": []any{int64(2)},
+	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("the result of Value is %#v, the error is %v, want %#v", got, err, want)
 	}
@@ -188,8 +190,10 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestNamespacesMustBeStrings(t *testing.T) {
-	for namespace, want := range map[string]string{"y": "true", "5": "5", "[a]": "a list", "{a: b}": "a mapping",
-		"1.5": "1.5", "false": "false"} {
+	for namespace, want := range map[string]string{
+		"y": "true", "5": "5", "[a]": "a list", "{a: b}": "a mapping",
+		"1.5": "1.5", "false": "false",
+	} {
 		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: " + namespace + "}\n"
 		_, err := Decode([]byte(text), DefaultBudget())
 		if err == nil || !strings.Contains(err.Error(), "ConfigMap x") ||
@@ -208,8 +212,10 @@ func TestNamespacesMustBeStrings(t *testing.T) {
 // A closing bracket inside quotes or a comment closes nothing.
 func TestDepthIgnoresBracketsInText(t *testing.T) {
 	const levels = 300
-	for name, unit := range map[string]string{"double": `["]",`, "single": `[']',`, "comment": "[ # ]\n",
-		"map": `{"}": `, "plain": "["} {
+	for name, unit := range map[string]string{
+		"double": `["]",`, "single": `[']',`, "comment": "[ # ]\n",
+		"map": `{"}": `, "plain": "[",
+	} {
 		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\nv: " + strings.Repeat(unit, levels)
 		closer := "]"
 		if name == "map" {
@@ -270,9 +276,11 @@ func TestCheckParsesFewTexts(t *testing.T) {
 
 // TestCanExpandSeesEveryAlias puts random texts together, in which a parser may find an alias.
 func TestCanExpandSeesEveryAlias(t *testing.T) {
-	parts := []string{"a", "b", "1", " ", " ", "\n", "\n", "  ", "\t", ":", ": ", "- ", "-", "?", "? ", "[", "]", "{",
+	parts := []string{
+		"a", "b", "1", " ", " ", "\n", "\n", "  ", "\t", ":", ": ", "- ", "-", "?", "? ", "[", "]", "{",
 		"}", ",", ", ", "&a", "*a", "*a", "*a", "*a", "&1", "*1", "&", "*", "&-", "*-", "&_", "*_", "'", "\"", "!",
-		"!!str ", "!a ", "|\n", ">\n", "#", " #", "---\n", "...\n", "\u0085", "\u2028", "\ufeff", "%a\n", "\r", "~"}
+		"!!str ", "!a ", "|\n", ">\n", "#", " #", "---\n", "...\n", "\u0085", "\u2028", "\ufeff", "%a\n", "\r", "~",
+	}
 	found := 0
 	for i := range 60_000 {
 		r := rand.New(rand.NewPCG(uint64(i), 7))

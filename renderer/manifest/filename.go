@@ -54,7 +54,8 @@ func nameForms(appNamespace string) []func(Identity) string {
 
 // nameUnique assigns the names of a form to the open identities and returns those whose names collide.
 func nameUnique(ids []Identity, names []string, open []int, taken map[string]bool, level int,
-	form func(Identity) string) []int {
+	form func(Identity) string,
+) []int {
 	count := make(map[string]int, len(open))
 	for _, i := range open {
 		names[i] = form(ids[i])

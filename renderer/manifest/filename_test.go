@@ -46,8 +46,10 @@ func FuzzFileNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind, name, namespace, group string, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		pick := func(s string) string {
-			return []string{s, strings.ToUpper(s), strings.ToLower(s), s + "-" + name, strings.ReplaceAll(s, "-", ":"),
-				""}[r.IntN(6)]
+			return []string{
+				s, strings.ToUpper(s), strings.ToLower(s), s + "-" + name, strings.ReplaceAll(s, "-", ":"),
+				"",
+			}[r.IntN(6)]
 		}
 		set := map[Identity]bool{}
 		for range 12 {

@@ -39,14 +39,20 @@ func TestInsertNamespace(t *testing.T) {
 		inserts   bool
 	}{
 		{"plain", object("ConfigMap", map[string]any{"name": "a"}), "shop", true},
-		{"more metadata", object("ConfigMap", map[string]any{"name": "a", "labels": map[string]any{"a": "b"},
-			"annotations": map[string]any{"a": "b"}}), "shop", true},
+		{"more metadata", object("ConfigMap", map[string]any{
+			"name": "a", "labels": map[string]any{"a": "b"},
+			"annotations": map[string]any{"a": "b"},
+		}), "shop", true},
 		{"quoted name", object("ConfigMap", map[string]any{"name": "12"}), "shop", true},
 		{"quoted namespace", object("ConfigMap", map[string]any{"name": "a"}), "on", true},
-		{"empty namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": ""}), "shop",
-			false},
-		{"null namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": nil}), "shop",
-			false},
+		{
+			"empty namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": ""}), "shop",
+			false,
+		},
+		{
+			"null namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": nil}), "shop",
+			false,
+		},
 		{"namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": "b"}), "shop", false},
 		{"name of several lines", object("ConfigMap", map[string]any{"name": "a\nb"}), "shop", false},
 		{"kind of several lines", object("a\nmetadata:", map[string]any{"name": "a"}), "shop", false},

@@ -62,11 +62,15 @@ func wellKnown(group string) scopes {
 
 	// External Secrets, Sealed Secrets, Vault Secrets Operator, Secrets Store CSI driver, SPIRE
 	case "external-secrets.io":
-		return scopes{"ClusterExternalSecret ClusterPushSecret ClusterSecretStore",
-			"ExternalSecret PushSecret SecretStore"}
+		return scopes{
+			"ClusterExternalSecret ClusterPushSecret ClusterSecretStore",
+			"ExternalSecret PushSecret SecretStore",
+		}
 	case "generators.external-secrets.io":
-		return scopes{"ClusterGenerator",
-			"ACRAccessToken ECRAuthorizationToken Fake GCRAccessToken GithubAccessToken Grafana MFA Password QuayAccessToken SSHKey STSSessionToken UUID VaultDynamicSecret Webhook"}
+		return scopes{
+			"ClusterGenerator",
+			"ACRAccessToken ECRAuthorizationToken Fake GCRAccessToken GithubAccessToken Grafana MFA Password QuayAccessToken SSHKey STSSessionToken UUID VaultDynamicSecret Webhook",
+		}
 	case "bitnami.com":
 		return scopes{"", "SealedSecret"}
 	case "secrets.hashicorp.com":
@@ -78,8 +82,10 @@ func wellKnown(group string) scopes {
 
 	// Kyverno, OPA Gatekeeper, Capsule
 	case "kyverno.io":
-		return scopes{"ClusterCleanupPolicy ClusterPolicy GlobalContextEntry",
-			"CleanupPolicy Policy PolicyException UpdateRequest"}
+		return scopes{
+			"ClusterCleanupPolicy ClusterPolicy GlobalContextEntry",
+			"CleanupPolicy Policy PolicyException UpdateRequest",
+		}
 	case "policies.kyverno.io":
 		return scopes{
 			"DeletingPolicy GeneratingPolicy ImageValidatingPolicy MutatingPolicy ValidatingPolicy",
@@ -200,8 +206,10 @@ func wellKnown(group string) scopes {
 
 	// Gateway API, network policy API, CSI snapshots, node feature discovery, Kueue
 	case "gateway.networking.k8s.io":
-		return scopes{"GatewayClass",
-			"BackendLBPolicy BackendTLSPolicy GRPCRoute Gateway HTTPRoute ListenerSet ReferenceGrant TCPRoute TLSRoute UDPRoute"}
+		return scopes{
+			"GatewayClass",
+			"BackendLBPolicy BackendTLSPolicy GRPCRoute Gateway HTTPRoute ListenerSet ReferenceGrant TCPRoute TLSRoute UDPRoute",
+		}
 	case "gateway.networking.x-k8s.io":
 		return scopes{"XMesh", "XBackendTrafficPolicy XListenerSet"}
 	case "policy.networking.k8s.io":
@@ -250,13 +258,17 @@ func wellKnown(group string) scopes {
 	case "traefik.io", "traefik.containo.us":
 		return scopes{"", "IngressRoute IngressRouteTCP IngressRouteUDP Middleware MiddlewareTCP ServersTransport ServersTransportTCP TLSOption TLSStore TraefikService"}
 	case "hub.traefik.io":
-		return scopes{"AccessControlPolicy",
-			"AIService API APIAuth APIBundle APICatalogItem APIPlan APIPortal APIPortalAuth APIRateLimit APIVersion ContentItem ManagedApplication ManagedSubscription Uplink"}
+		return scopes{
+			"AccessControlPolicy",
+			"AIService API APIAuth APIBundle APICatalogItem APIPlan APIPortal APIPortalAuth APIRateLimit APIVersion ContentItem ManagedApplication ManagedSubscription Uplink",
+		}
 	case "projectcontour.io":
 		return scopes{"", "ContourConfiguration ContourDeployment ExtensionService HTTPProxy TLSCertificateDelegation"}
 	case "configuration.konghq.com":
-		return scopes{"KongClusterPlugin KongLicense KongVault",
-			"IngressClassParameters KongConsumer KongConsumerGroup KongIngress KongPlugin KongUpstreamPolicy TCPIngress UDPIngress"}
+		return scopes{
+			"KongClusterPlugin KongLicense KongVault",
+			"IngressClassParameters KongConsumer KongConsumerGroup KongIngress KongPlugin KongUpstreamPolicy TCPIngress UDPIngress",
+		}
 	case "k8s.nginx.org":
 		return scopes{"", "GlobalConfiguration Policy TransportServer VirtualServer VirtualServerRoute"}
 	case "elbv2.k8s.aws":
@@ -292,11 +304,15 @@ func wellKnown(group string) scopes {
 
 	// Tekton
 	case "tekton.dev":
-		return scopes{"ClusterTask",
-			"CustomRun Pipeline PipelineResource PipelineRun Run StepAction Task TaskRun VerificationPolicy"}
+		return scopes{
+			"ClusterTask",
+			"CustomRun Pipeline PipelineResource PipelineRun Run StepAction Task TaskRun VerificationPolicy",
+		}
 	case "triggers.tekton.dev":
-		return scopes{"ClusterInterceptor ClusterTriggerBinding",
-			"EventListener Interceptor Trigger TriggerBinding TriggerTemplate"}
+		return scopes{
+			"ClusterInterceptor ClusterTriggerBinding",
+			"EventListener Interceptor Trigger TriggerBinding TriggerTemplate",
+		}
 	case "operator.tekton.dev":
 		return scopes{"TektonAddon TektonChain TektonConfig TektonDashboard TektonHub TektonInstallerSet TektonPipeline TektonResult TektonTrigger", ""}
 
@@ -324,8 +340,10 @@ func wellKnown(group string) scopes {
 	case "core.strimzi.io":
 		return scopes{"", "StrimziPodSet"}
 	case "postgresql.cnpg.io":
-		return scopes{"ClusterImageCatalog",
-			"Backup Cluster Database FailoverQuorum ImageCatalog Pooler Publication ScheduledBackup Subscription"}
+		return scopes{
+			"ClusterImageCatalog",
+			"Backup Cluster Database FailoverQuorum ImageCatalog Pooler Publication ScheduledBackup Subscription",
+		}
 	case "acid.zalan.do":
 		return scopes{"", "OperatorConfiguration PostgresTeam postgresql"}
 	case "elasticsearch.k8s.elastic.co":
@@ -337,8 +355,10 @@ func wellKnown(group string) scopes {
 	case "kubevirt.io":
 		return scopes{"", "KubeVirt VirtualMachine VirtualMachineInstance VirtualMachineInstanceMigration VirtualMachineInstancePreset VirtualMachineInstanceReplicaSet"}
 	case "instancetype.kubevirt.io":
-		return scopes{"VirtualMachineClusterInstancetype VirtualMachineClusterPreference",
-			"VirtualMachineInstancetype VirtualMachinePreference"}
+		return scopes{
+			"VirtualMachineClusterInstancetype VirtualMachineClusterPreference",
+			"VirtualMachineInstancetype VirtualMachinePreference",
+		}
 	case "migrations.kubevirt.io":
 		return scopes{"MigrationPolicy", ""}
 	case "clone.kubevirt.io":
@@ -350,18 +370,24 @@ func wellKnown(group string) scopes {
 	case "snapshot.kubevirt.io":
 		return scopes{"", "VirtualMachineRestore VirtualMachineSnapshot VirtualMachineSnapshotContent"}
 	case "cdi.kubevirt.io":
-		return scopes{"CDI CDIConfig ObjectTransfer StorageProfile",
-			"DataImportCron DataSource DataVolume VolumeCloneSource VolumeImportSource VolumeUploadSource"}
+		return scopes{
+			"CDI CDIConfig ObjectTransfer StorageProfile",
+			"DataImportCron DataSource DataVolume VolumeCloneSource VolumeImportSource VolumeUploadSource",
+		}
 
 	// Rancher, Fleet, K3s
 	case "management.cattle.io":
-		return scopes{"AuthConfig Cluster Feature GlobalRole GlobalRoleBinding RoleTemplate Setting Token User",
-			"ClusterRoleTemplateBinding Project ProjectRoleTemplateBinding"}
+		return scopes{
+			"AuthConfig Cluster Feature GlobalRole GlobalRoleBinding RoleTemplate Setting Token User",
+			"ClusterRoleTemplateBinding Project ProjectRoleTemplateBinding",
+		}
 	case "catalog.cattle.io":
 		return scopes{"ClusterRepo", "App Operation UIPlugin"}
 	case "fleet.cattle.io":
-		return scopes{"Content",
-			"Bundle BundleDeployment BundleNamespaceMapping Cluster ClusterGroup ClusterRegistration ClusterRegistrationToken GitRepo GitRepoRestriction HelmOp ImageScan"}
+		return scopes{
+			"Content",
+			"Bundle BundleDeployment BundleNamespaceMapping Cluster ClusterGroup ClusterRegistration ClusterRegistrationToken GitRepo GitRepoRestriction HelmOp ImageScan",
+		}
 	case "helm.cattle.io":
 		return scopes{"", "HelmChart HelmChartConfig"}
 	case "upgrade.cattle.io":
@@ -373,8 +399,10 @@ func wellKnown(group string) scopes {
 
 	// Operator Lifecycle Manager, OpenShift
 	case "operators.coreos.com":
-		return scopes{"OLMConfig Operator",
-			"CatalogSource ClusterServiceVersion InstallPlan OperatorCondition OperatorGroup Subscription"}
+		return scopes{
+			"OLMConfig Operator",
+			"CatalogSource ClusterServiceVersion InstallPlan OperatorCondition OperatorGroup Subscription",
+		}
 	case "security.openshift.io":
 		return scopes{"SecurityContextConstraints", ""}
 	case "route.openshift.io":

@@ -35,8 +35,10 @@ import (
 // packChart makes a real chart archive; note lands in it, so that equal versions can have different bytes.
 func packChart(tb testing.TB, note string) []byte {
 	tb.Helper()
-	file, err := chartutil.Save(&chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "web",
-		Version: "1.0.0", Description: note}}, tb.TempDir())
+	file, err := chartutil.Save(&chart.Chart{Metadata: &chart.Metadata{
+		APIVersion: chart.APIVersionV2, Name: "web",
+		Version: "1.0.0", Description: note,
+	}}, tb.TempDir())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -163,26 +165,44 @@ func TestProvenanceOfChartRepositories(t *testing.T) {
 		signers []Signer
 		want    string // "" for a chart that passes
 	}{
-		"signed": {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
-			[]Signer{acmeSigner}, ""},
-		"signed by one of two": {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
-			[]Signer{other, acmeSigner}, ""},
+		"signed": {
+			func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
+			[]Signer{acmeSigner},
+			"",
+		},
+		"signed by one of two": {
+			func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
+			[]Signer{other, acmeSigner},
+			"",
+		},
 		"no provenance file": {nil, []Signer{acmeSigner}, "has no provenance file"},
-		"another key": {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
-			[]Signer{other}, "a key that the keyring does not have"},
+		"another key": {
+			func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
+			[]Signer{other},
+			"a key that the keyring does not have",
+		},
 		"of another archive": {func([]byte) []byte {
 			return prove(t, acme, "web-1.0.0.tgz",
 				packChart(t, "other"))
 		}, []Signer{acmeSigner}, "sum does not match"},
-		"of a file of another name": {func(a []byte) []byte { return prove(t, acme, "web-0.9.0.tgz", a) },
-			[]Signer{acmeSigner}, "does not contain a SHA"},
+		"of a file of another name": {
+			func(a []byte) []byte { return prove(t, acme, "web-0.9.0.tgz", a) },
+			[]Signer{acmeSigner},
+			"does not contain a SHA",
+		},
 		"changed after it was signed": {func(a []byte) []byte {
 			return bytes.Replace(prove(t, acme, "web-1.0.0.tgz", a), []byte("name: web"), []byte("name: wed"), 1)
 		}, []Signer{acmeSigner}, "does not prove"},
-		"no signature at all": {func([]byte) []byte { return []byte("web-1.0.0.tgz is fine\n") }, []Signer{acmeSigner},
-			"signature block not found"},
-		"only for cosign": {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
-			[]Signer{cosignKey(t).Signer}, "cosign signs charts in OCI registries"},
+		"no signature at all": {
+			func([]byte) []byte { return []byte("web-1.0.0.tgz is fine\n") },
+			[]Signer{acmeSigner},
+			"signature block not found",
+		},
+		"only for cosign": {
+			func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
+			[]Signer{cosignKey(t).Signer},
+			"cosign signs charts in OCI registries",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -282,8 +302,10 @@ func cosignKey(tb testing.TB) cosigner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return cosigner{Signer{Name: "release", File: "keys/cosign.pub",
-		Key: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}, key}
+	return cosigner{Signer{
+		Name: "release", File: "keys/cosign.pub",
+		Key: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}),
+	}, key}
 }
 
 func (c cosigner) sign(tb testing.TB, payload []byte) string {
@@ -312,10 +334,14 @@ func (s *ociServer) attach(tb testing.TB, digest string, payload []byte, notes m
 	config := []byte(`{}`)
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-		"config": map[string]any{"mediaType": "application/vnd.oci.image.config.v1+json", "size": len(config),
-			"digest": blob(config)},
-		"layers": []any{map[string]any{"mediaType": fetch.PayloadType, "size": len(payload), "digest": blob(payload),
-			"annotations": notes}},
+		"config": map[string]any{
+			"mediaType": "application/vnd.oci.image.config.v1+json", "size": len(config),
+			"digest": blob(config),
+		},
+		"layers": []any{map[string]any{
+			"mediaType": fetch.PayloadType, "size": len(payload), "digest": blob(payload),
+			"annotations": notes,
+		}},
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -30,8 +30,10 @@ func statementOf(digest, predicate string) []byte {
 func envelope(payload []byte, sign func([]byte) string) (signature string, out map[string]any) {
 	const kind = "application/vnd.in-toto+json"
 	signature = sign(fmt.Appendf(nil, "DSSEv1 28 %s %d %s", kind, len(payload), payload))
-	return signature, map[string]any{"payload": payload, "payloadType": kind,
-		"signatures": []any{map[string]any{"sig": signature, "keyid": ""}}}
+	return signature, map[string]any{
+		"payload": payload, "payloadType": kind,
+		"signatures": []any{map[string]any{"sig": signature, "keyid": ""}},
+	}
 }
 
 // bundleAttempt says how a bundle is made: each change replaces something that is right.
@@ -56,8 +58,10 @@ func (s *sigstore) bundle(manifest string, a bundleAttempt) []byte {
 	body := map[string]any{"apiVersion": "0.0.1", "kind": "dsse", "spec": map[string]any{
 		"envelopeHash": map[string]any{"algorithm": "sha256", "value": strings.Repeat("0", 64)},
 		"payloadHash":  map[string]any{"algorithm": "sha256", "value": hex.EncodeToString(sum[:])},
-		"signatures": []any{map[string]any{"signature": signature,
-			"verifier": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}},
+		"signatures": []any{map[string]any{
+			"signature": signature,
+			"verifier":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		}},
 	}}
 	if a.body != nil {
 		a.body(body)
@@ -72,8 +76,10 @@ func (s *sigstore) bundle(manifest string, a bundleAttempt) []byte {
 	}
 	out := map[string]any{
 		"mediaType": fetch.BundleType,
-		"verificationMaterial": map[string]any{"certificate": map[string]any{"rawBytes": der},
-			"tlogEntries": []any{entry}},
+		"verificationMaterial": map[string]any{
+			"certificate": map[string]any{"rawBytes": der},
+			"tlogEntries": []any{entry},
+		},
 		"dsseEnvelope": dsse,
 	}
 	if a.bundle != nil {
@@ -109,8 +115,10 @@ func (s *sigstore) logged(body []byte, a attempt) map[string]any {
 	promise := fmt.Sprintf(`{"body":%q,"integratedTime":%d,"logID":%q,"logIndex":70}`,
 		base64.StdEncoding.EncodeToString(body), seconds, hex.EncodeToString(id))
 	return map[string]any{
-		"logIndex": "70", "logId": map[string]any{"keyId": id}, "kindVersion": map[string]any{"kind": "dsse",
-			"version": "0.0.1"},
+		"logIndex": "70", "logId": map[string]any{"keyId": id}, "kindVersion": map[string]any{
+			"kind":    "dsse",
+			"version": "0.0.1",
+		},
 		"integratedTime":   fmt.Sprint(seconds),
 		"inclusionPromise": map[string]any{"signedEntryTimestamp": s.by(log, []byte(promise))},
 		"inclusionProof": map[string]any{
@@ -200,14 +208,22 @@ func TestKeylessBundle(t *testing.T) {
 		}), "no inclusion proof"}, //nolint:forcetypeassert // made above
 
 		"another workflow": {with(func(a *bundleAttempt) { a.subject = workflow + "x" }), "expected SAN value"},
-		"another issuer": {with(func(a *bundleAttempt) { a.issuer = "https://accounts.example.com" }),
-			"expected issuer value"},
-		"after it expired": {with(func(a *bundleAttempt) { a.signedAfter = time.Hour }),
-			"integrated time outside certificate validity"},
-		"before it was issued": {with(func(a *bundleAttempt) { a.signedAfter = -time.Hour }),
-			"integrated time outside certificate validity"},
-		"a server certificate": {with(func(a *bundleAttempt) { a.usage = x509.ExtKeyUsageServerAuth }),
-			"leaf certificate verification failed"},
+		"another issuer": {
+			with(func(a *bundleAttempt) { a.issuer = "https://accounts.example.com" }),
+			"expected issuer value",
+		},
+		"after it expired": {
+			with(func(a *bundleAttempt) { a.signedAfter = time.Hour }),
+			"integrated time outside certificate validity",
+		},
+		"before it was issued": {
+			with(func(a *bundleAttempt) { a.signedAfter = -time.Hour }),
+			"integrated time outside certificate validity",
+		},
+		"a server certificate": {
+			with(func(a *bundleAttempt) { a.usage = x509.ExtKeyUsageServerAuth }),
+			"leaf certificate verification failed",
+		},
 
 		"of another manifest": {with(func(a *bundleAttempt) {
 			a.payload = statementOf(digestOf([]byte("x")),
@@ -227,61 +243,85 @@ func TestKeylessBundle(t *testing.T) {
 			at(b,
 				"dsseEnvelope")["payloadType"] = "text/plain"
 		}), "in-toto statement with one signature"},
-		"no signature": {whole(func(b map[string]any) { at(b, "dsseEnvelope")["signatures"] = nil }),
-			"in-toto statement with one signature"},
+		"no signature": {
+			whole(func(b map[string]any) { at(b, "dsseEnvelope")["signatures"] = nil }),
+			"in-toto statement with one signature",
+		},
 		"a signature of a blob": {whole(func(b map[string]any) {
 			delete(b,
 				"dsseEnvelope")
 			b["messageSignature"] = map[string]any{}
 		}), "in-toto statement with one signature"},
 		"version 0.1": {whole(func(b map[string]any) { b["mediaType"] = "application/vnd.dev.sigstore.bundle+json;version=0.1" }), "not that of version 0.3"},
-		"a swapped certificate": {material(func(m map[string]any) { at(m, "certificate")["rawBytes"] = other }),
-			"log certificate does not match"},
-		"made with a key": {material(func(m map[string]any) { m["certificate"] = nil }),
-			"made with a key"},
+		"a swapped certificate": {
+			material(func(m map[string]any) { at(m, "certificate")["rawBytes"] = other }),
+			"log certificate does not match",
+		},
+		"made with a key": {
+			material(func(m map[string]any) { m["certificate"] = nil }),
+			"made with a key",
+		},
 		"a broken certificate": {material(func(m map[string]any) {
 			at(m,
 				"certificate")["rawBytes"] = []byte("x")
 		}), "malformed certificate"},
-		"no entry of a log": {material(func(m map[string]any) { m["tlogEntries"] = nil }),
-			"no entry of a transparency log"},
-		"a log's other key": {with(func(a *bundleAttempt) { a.log = otherLog.log }),
-			"not enough verified log entries"},
+		"no entry of a log": {
+			material(func(m map[string]any) { m["tlogEntries"] = nil }),
+			"no entry of a transparency log",
+		},
+		"a log's other key": {
+			with(func(a *bundleAttempt) { a.log = otherLog.log }),
+			"not enough verified log entries",
+		},
 		"of the entry: a blob's": {with(func(a *bundleAttempt) { a.body = func(b map[string]any) { b["kind"] = "hashedrekord" } }), "its bundle cannot be read"},
 		"of the entry: another payload": {body(func(spec map[string]any) {
 			at(spec,
 				"payloadHash")["value"] = strings.Repeat("0", 64)
 		}), "does not match envelope payload hash"},
 		"of the entry: another signature": {body(func(spec map[string]any) {
-			spec["signatures"] = []any{map[string]any{"signature": "AAAA",
-				"verifier": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other})}}
+			spec["signatures"] = []any{map[string]any{
+				"signature": "AAAA",
+				"verifier":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other}),
+			}}
 		}), "log signature does not match"},
 		"of the entry: another certificate": {body(func(spec map[string]any) {
 			spec["signatures"].([]any)[0].(map[string]any)["verifier"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other}) //nolint:forcetypeassert // made above
 		}), "log certificate does not match"},
 
 		"no promise": {entry(func(e map[string]any) { delete(e, "inclusionPromise") }), "no signed time"},
-		"no time": {entry(func(e map[string]any) { e["integratedTime"] = "0" }),
-			"not enough verified log entries"},
+		"no time": {
+			entry(func(e map[string]any) { e["integratedTime"] = "0" }),
+			"not enough verified log entries",
+		},
 		"another time": {entry(func(e map[string]any) { e["integratedTime"] = fmt.Sprint(s.now.Add(time.Second).Unix()) }), "not enough verified log entries"},
-		"another index": {entry(func(e map[string]any) { e["logIndex"] = "71" }),
-			"not enough verified log entries"},
+		"another index": {
+			entry(func(e map[string]any) { e["logIndex"] = "71" }),
+			"not enough verified log entries",
+		},
 		"no inclusion proof": {entry(func(e map[string]any) { delete(e, "inclusionProof") }), "no inclusion proof"},
-		"no checkpoint": {entry(func(e map[string]any) { delete(at(e, "inclusionProof"), "checkpoint") }),
-			"missing required checkpoint"},
-		"another root": {entry(func(e map[string]any) { at(e, "inclusionProof")["rootHash"] = make([]byte, 32) }),
-			"failed to verify log inclusion"},
+		"no checkpoint": {
+			entry(func(e map[string]any) { delete(at(e, "inclusionProof"), "checkpoint") }),
+			"missing required checkpoint",
+		},
+		"another root": {
+			entry(func(e map[string]any) { at(e, "inclusionProof")["rootHash"] = make([]byte, 32) }),
+			"failed to verify log inclusion",
+		},
 		"a shorter proof": {entry(func(e map[string]any) { p := at(e, "inclusionProof"); p["hashes"] = p["hashes"].([][]byte)[1:] }), "wrong proof size"}, //nolint:forcetypeassert // made above
-		"another place": {entry(func(e map[string]any) { at(e, "inclusionProof")["logIndex"] = "5" }),
-			"failed to verify log inclusion"},
+		"another place": {
+			entry(func(e map[string]any) { at(e, "inclusionProof")["logIndex"] = "5" }),
+			"failed to verify log inclusion",
+		},
 		// the signed root counts
 		"another size": {entry(func(e map[string]any) { at(e, "inclusionProof")["treeSize"] = "8" }), ""},
 		"a checkpoint of another tree": {entry(func(e map[string]any) {
 			at(e, "inclusionProof")["checkpoint"] = at(s.logged([]byte("x"), good.attempt),
 				"inclusionProof")["checkpoint"]
 		}), "failed to verify log inclusion"},
-		"a negative size": {entry(func(e map[string]any) { at(e, "inclusionProof")["treeSize"] = "-7" }),
-			"wrong proof size"},
+		"a negative size": {
+			entry(func(e map[string]any) { at(e, "inclusionProof")["treeSize"] = "-7" }),
+			"wrong proof size",
+		},
 		"an entry of another": {entry(func(e map[string]any) {
 			e["inclusionProof"] = s.logged([]byte("x"),
 				good.attempt)["inclusionProof"]
@@ -300,10 +340,14 @@ func TestKeylessBundle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(), Issuer: actions,
-				Subject: workflow}
-			_, err := Verify(archive, fetch.Evidence{Manifest: manifest,
-				Bundles: [][]byte{s.bundle(digest, c.attempt)}}, []Signer{signer})
+			signer := Signer{
+				Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(), Issuer: actions,
+				Subject: workflow,
+			}
+			_, err := Verify(archive, fetch.Evidence{
+				Manifest: manifest,
+				Bundles:  [][]byte{s.bundle(digest, c.attempt)},
+			}, []Signer{signer})
 			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) ||
 				!strings.Contains(err.Error(), c.want)) {
 				t.Errorf("the error is %v; want %q", err, c.want)
@@ -333,8 +377,10 @@ func (s *ociServer) refer(tb testing.TB, digest string, bundle []byte) {
 	const kind = "application/vnd.oci.image.manifest.v1+json"
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": kind, "artifactType": fetch.BundleType,
-		"config": map[string]any{"mediaType": "application/vnd.oci.empty.v1+json", "size": 2,
-			"digest": blob([]byte("{}"))},
+		"config": map[string]any{
+			"mediaType": "application/vnd.oci.empty.v1+json", "size": 2,
+			"digest": blob([]byte("{}")),
+		},
 		"layers":  []any{map[string]any{"mediaType": fetch.BundleType, "size": len(bundle), "digest": blob(bundle)}},
 		"subject": map[string]any{"mediaType": kind, "size": 1, "digest": digest},
 	})
@@ -348,8 +394,10 @@ func (s *ociServer) refer(tb testing.TB, digest string, bundle []byte) {
 	// As cosign writes the list where the registry has none, with the type of the configuration.
 	index, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
-		"manifests": []any{map[string]any{"mediaType": kind, "size": len(manifest), "digest": digestOf(manifest),
-			"artifactType": "application/vnd.oci.empty.v1+json"}},
+		"manifests": []any{map[string]any{
+			"mediaType": kind, "size": len(manifest), "digest": digestOf(manifest),
+			"artifactType": "application/vnd.oci.empty.v1+json",
+		}},
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -22,20 +22,34 @@ func TestConformance(t *testing.T) {
 		digest                        string // SHA-256 of the artifact; "": of no interest
 		want                          string // "": it counts
 	}{
-		"public instance": {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", actions,
-			release, "", ""},
-		"another subject": {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", actions,
-			release + "x", "", "SAN value"},
-		"another issuer": {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json",
-			"https://accounts.example.com", release, "", "issuer value"},
-		"another root": {"sigstore.js@2.0.0-provenance.sigstore.json", "scaffolding.json", actions,
-			release, "", "not enough verified log entries"},
-		"two signatures": {"dsse-2sigs.sigstore.json", "public-good.json", actions, release, "",
-			"exactly one signature"},
-		"another name": {"othername.sigstore.json", "scaffolding.json", "http://oidc.local:8080",
-			"foo!oidc.local", blob, ""},
-		"an address that is another name": {"othername.sigstore.json", "scaffolding.json", "http://oidc.local:8080",
-			"foo@oidc.local", blob, "SAN value"},
+		"public instance": {
+			"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", actions,
+			release, "", "",
+		},
+		"another subject": {
+			"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", actions,
+			release + "x", "", "SAN value",
+		},
+		"another issuer": {
+			"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json",
+			"https://accounts.example.com", release, "", "issuer value",
+		},
+		"another root": {
+			"sigstore.js@2.0.0-provenance.sigstore.json", "scaffolding.json", actions,
+			release, "", "not enough verified log entries",
+		},
+		"two signatures": {
+			"dsse-2sigs.sigstore.json", "public-good.json", actions, release, "",
+			"exactly one signature",
+		},
+		"another name": {
+			"othername.sigstore.json", "scaffolding.json", "http://oidc.local:8080",
+			"foo!oidc.local", blob, "",
+		},
+		"an address that is another name": {
+			"othername.sigstore.json", "scaffolding.json", "http://oidc.local:8080",
+			"foo@oidc.local", blob, "SAN value",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -84,12 +84,16 @@ func (s *sigstore) root(changes ...func(map[string]any)) []byte {
 		"tlogs": []any{
 			map[string]any{
 				"hashAlgorithm": "SHA2_256", "logId": map[string]any{"keyId": sum256(key)},
-				"publicKey": map[string]any{"rawBytes": key, "keyDetails": "PKIX_ECDSA_P256_SHA_256",
-					"validFor": valid},
+				"publicKey": map[string]any{
+					"rawBytes": key, "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+					"validFor": valid,
+				},
 			},
-			map[string]any{"baseUrl": "https://" + secondHost, "hashAlgorithm": "SHA2_256",
+			map[string]any{
+				"baseUrl": "https://" + secondHost, "hashAlgorithm": "SHA2_256",
 				"publicKey": map[string]any{"rawBytes": second, "keyDetails": "PKIX_ED25519", "validFor": valid},
-				"logId":     map[string]any{"keyId": secondID(s.second)}},
+				"logId":     map[string]any{"keyId": secondID(s.second)},
+			},
 		},
 		"certificateAuthorities": []any{map[string]any{"certChain": map[string]any{"certificates": []any{map[string]any{"rawBytes": s.authority.Raw}}}, "validFor": valid}},
 		"timestampAuthorities":   []any{s.stamper.trusted(valid)},
@@ -139,8 +143,10 @@ func (s *sigstore) certificate(a attempt) (key *ecdsa.PrivateKey, der []byte) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotBefore: s.now, NotAfter: s.now.Add(10 * time.Minute),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{a.usage},
-		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1},
-			Value: []byte(a.issuer)}, {Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: issuer}},
+		ExtraExtensions: []pkix.Extension{{
+			Id:    asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1},
+			Value: []byte(a.issuer),
+		}, {Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: issuer}},
 	}
 	if strings.Contains(a.subject, "://") {
 		u, err := url.Parse(a.subject)
@@ -163,16 +169,22 @@ func (s *sigstore) sign(manifest string, a attempt) fetch.Cosign {
 	s.t.Helper()
 	key, der := s.certificate(a)
 	payload := []byte(`{"critical":{"identity":{"docker-reference":"example.com/web"},"image":{"docker-manifest-digest":"` + manifest + `"},"type":"cosign container image signature"},"optional":null}`)
-	c := fetch.Cosign{Payload: payload, Signature: s.by(key, payload),
-		Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
+	c := fetch.Cosign{
+		Payload: payload, Signature: s.by(key, payload),
+		Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+	}
 	sum := sha256.Sum256(payload)
 	entry := map[string]any{
 		"apiVersion": "0.0.1", "kind": "hashedrekord",
 		"spec": map[string]any{
-			"data": map[string]any{"hash": map[string]any{"algorithm": "sha256",
-				"value": hex.EncodeToString(sum[:])}},
-			"signature": map[string]any{"content": c.Signature,
-				"publicKey": map[string]any{"content": []byte(c.Certificate)}},
+			"data": map[string]any{"hash": map[string]any{
+				"algorithm": "sha256",
+				"value":     hex.EncodeToString(sum[:]),
+			}},
+			"signature": map[string]any{
+				"content":   c.Signature,
+				"publicKey": map[string]any{"content": []byte(c.Certificate)},
+			},
 		},
 	}
 	if a.change != nil {
@@ -229,21 +241,32 @@ func TestKeyless(t *testing.T) {
 	}{
 		"a workflow":       {good, s, ""},
 		"another workflow": {with(func(a *attempt) { a.subject = workflow + "x" }), s, "expected SAN value"},
-		"another issuer": {with(func(a *attempt) { a.issuer = "https://accounts.example.com" }), s,
-			"expected issuer value"},
+		"another issuer": {
+			with(func(a *attempt) { a.issuer = "https://accounts.example.com" }), s,
+			"expected issuer value",
+		},
 		"another authority": {good, stranger, "not enough verified log entries"},
 		"another log":       {with(func(a *attempt) { a.log = newKey(t) }), s, "not enough verified log entries"},
-		"after it expired": {with(func(a *attempt) { a.signedAfter = time.Hour }), s,
-			"integrated time outside certificate validity"},
-		"before it was issued": {with(func(a *attempt) { a.signedAfter = -time.Hour }), s,
-			"integrated time outside certificate validity"},
-		"before the log began": {with(func(a *attempt) { a.signedAfter = -3 * 365 * 24 * time.Hour }), s,
-			"not enough verified log entries"},
-		"a server certificate": {with(func(a *attempt) { a.usage = x509.ExtKeyUsageServerAuth }), s,
-			"leaf certificate verification failed"},
+		"after it expired": {
+			with(func(a *attempt) { a.signedAfter = time.Hour }), s,
+			"integrated time outside certificate validity",
+		},
+		"before it was issued": {
+			with(func(a *attempt) { a.signedAfter = -time.Hour }), s,
+			"integrated time outside certificate validity",
+		},
+		"before the log began": {
+			with(func(a *attempt) { a.signedAfter = -3 * 365 * 24 * time.Hour }), s,
+			"not enough verified log entries",
+		},
+		"a server certificate": {
+			with(func(a *attempt) { a.usage = x509.ExtKeyUsageServerAuth }), s,
+			"leaf certificate verification failed",
+		},
 		"no entry of a log": {with(func(a *attempt) {
 			a.change = func(c *fetch.Cosign,
-				_ map[string]any) {
+				_ map[string]any,
+			) {
 				c.Bundle = " "
 			}
 		}), s, "cannot be read"},
@@ -270,23 +293,29 @@ func TestKeyless(t *testing.T) {
 		}), s, "cannot be read"},
 		"an attestation": {with(func(a *attempt) {
 			a.change = func(_ *fetch.Cosign,
-				e map[string]any) {
+				e map[string]any,
+			) {
 				e["kind"] = "intoto"
 			}
 		}), s, "cannot be read"},
 		"signed without a name": {with(func(a *attempt) {
 			a.change = func(c *fetch.Cosign,
-				_ map[string]any) {
+				_ map[string]any,
+			) {
 				c.Certificate = ""
 			}
 		}), s, "made with a key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(), Issuer: actions,
-				Subject: workflow}
-			_, err := Verify(archive, fetch.Evidence{Manifest: manifest,
-				Cosign: []fetch.Cosign{c.by.sign(digestOf(manifest), c.attempt)}}, []Signer{signer})
+			signer := Signer{
+				Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(), Issuer: actions,
+				Subject: workflow,
+			}
+			_, err := Verify(archive, fetch.Evidence{
+				Manifest: manifest,
+				Cosign:   []fetch.Cosign{c.by.sign(digestOf(manifest), c.attempt)},
+			}, []Signer{signer})
 			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) ||
 				!strings.Contains(err.Error(), c.want)) {
 				t.Errorf("the error is %v; want %q", err, c.want)
@@ -298,22 +327,28 @@ func TestKeyless(t *testing.T) {
 		other := *stranger
 		other.log = s.log
 		signer := Signer{Name: "ci", TrustedRoot: s.root(), Issuer: actions, Subject: workflow}
-		_, err := Verify(archive, fetch.Evidence{Manifest: manifest,
-			Cosign: []fetch.Cosign{other.sign(digestOf(manifest), good)}}, []Signer{signer})
+		_, err := Verify(archive, fetch.Evidence{
+			Manifest: manifest,
+			Cosign:   []fetch.Cosign{other.sign(digestOf(manifest), good)},
+		}, []Signer{signer})
 		if err == nil || !strings.Contains(err.Error(), "leaf certificate verification failed") {
 			t.Errorf("a signature by an authority that is not trusted: %v", err)
 		}
 	})
 	t.Run("an email address", func(t *testing.T) {
 		t.Parallel()
-		signer := Signer{Name: "ada", TrustedRoot: s.root(), Issuer: "https://accounts.example.com",
-			Subject: "ada@example.com"}
+		signer := Signer{
+			Name: "ada", TrustedRoot: s.root(), Issuer: "https://accounts.example.com",
+			Subject: "ada@example.com",
+		}
 		made := s.sign(digestOf(manifest), with(func(a *attempt) {
 			a.subject, a.issuer = signer.Subject,
 				signer.Issuer
 		}))
-		if by, err := Verify(archive, fetch.Evidence{Manifest: manifest,
-			Cosign: []fetch.Cosign{{Signature: "x"}, made}}, []Signer{signer}); err != nil || by.Name != "ada" {
+		if by, err := Verify(archive, fetch.Evidence{
+			Manifest: manifest,
+			Cosign:   []fetch.Cosign{{Signature: "x"}, made},
+		}, []Signer{signer}); err != nil || by.Name != "ada" {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -350,11 +385,15 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 	e := fetch.Evidence{File: "web-1.0.0.tgz", Provenance: []byte("x"), Manifest: manifest, Cosign: []fetch.Cosign{{}}}
 	for want, s := range map[string]Signer{
 		"has no OpenPGP key": {Name: "a", Keyring: []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")},
-		"not a public key in PEM form": {Name: "b",
-			Key: []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")},
+		"not a public key in PEM form": {
+			Name: "b",
+			Key:  []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
+		},
 		"not Sigstore's trusted_root.json": {Name: "c", TrustedRoot: []byte("{}")},
-		"no transparency log or no certificate": {Name: "d",
-			TrustedRoot: []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`)},
+		"no transparency log or no certificate": {
+			Name:        "d",
+			TrustedRoot: []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`),
+		},
 	} {
 		if _, err := Verify(archive, e, []Signer{s}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v; want %q", err, want)
@@ -370,8 +409,11 @@ func FuzzVerify(f *testing.F) {
 		f.Fatal(err)
 	}
 	root, key := newSigstore(f).root(), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
-	signers := []Signer{{Name: "a", Keyring: []byte("x")}, {Name: "b", Key: key},
-		{Name: "c", TrustedRoot: root, Issuer: actions, Subject: workflow}}
+	signers := []Signer{
+		{Name: "a", Keyring: []byte("x")},
+		{Name: "b", Key: key},
+		{Name: "c", TrustedRoot: root, Issuer: actions, Subject: workflow},
+	}
 	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` +
 		digestOf([]byte("archive")) + `"}]}`)
 	statement := base64.StdEncoding.EncodeToString(statementOf(digestOf(manifest), cosignPredicate))
@@ -380,9 +422,13 @@ func FuzzVerify(f *testing.F) {
 	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"tlogEntries":[{"canonicalizedBody":"e30=","inclusionProof":{}}],"timestampVerificationData":{"rfc3161Timestamps":[{"signedTimestamp":"MAA="}]}},"dsseEnvelope":{"payloadType":"application/vnd.in-toto+json","payload":"`+statement+`","signatures":[{"sig":"AAAA"}]}}`),
 		"AAAA", "", "{}", []byte(nil), manifest)
 	f.Fuzz(func(t *testing.T, payload []byte, signature, certificate, bundle string, provenance, manifest []byte) {
-		e := fetch.Evidence{File: "web-1.0.0.tgz", Provenance: provenance, Manifest: manifest,
-			Cosign: []fetch.Cosign{{Payload: payload, Signature: signature, Certificate: certificate,
-				Chain: certificate, Bundle: bundle}}, Bundles: [][]byte{[]byte(bundle), payload}}
+		e := fetch.Evidence{
+			File: "web-1.0.0.tgz", Provenance: provenance, Manifest: manifest,
+			Cosign: []fetch.Cosign{{
+				Payload: payload, Signature: signature, Certificate: certificate,
+				Chain: certificate, Bundle: bundle,
+			}}, Bundles: [][]byte{[]byte(bundle), payload},
+		}
 		if by, err := Verify([]byte("archive"), e, signers); err == nil {
 			t.Errorf("%s passes", by)
 		}

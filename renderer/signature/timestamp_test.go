@@ -65,8 +65,10 @@ func newStamper(tb testing.TB, now time.Time, change func(*x509.Certificate)) *s
 		SerialNumber: big.NewInt(4), Subject: pkix.Name{CommonName: "stamper"}, NotBefore: now.AddDate(0, -1, 0),
 		NotAfter: now.AddDate(99, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature,
 		// The usage timestamps alone, critical.
-		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true,
-			Value: []byte("\x30\x0a\x06\x08\x2b\x06\x01\x05\x05\x07\x03\x08")}},
+		ExtraExtensions: []pkix.Extension{{
+			Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true,
+			Value: []byte("\x30\x0a\x06\x08\x2b\x06\x01\x05\x05\x07\x03\x08"),
+		}},
 	}
 	if change != nil {
 		change(leaf)
@@ -77,17 +79,23 @@ func newStamper(tb testing.TB, now time.Time, change func(*x509.Certificate)) *s
 
 // trusted is the authority in a trusted_root.json.
 func (s *stamper) trusted(valid map[string]any) map[string]any {
-	return map[string]any{"validFor": valid, "uri": "https://stamps.example.com",
-		"certChain": map[string]any{"certificates": []any{map[string]any{"rawBytes": s.leaf.Raw},
-			map[string]any{"rawBytes": s.root.Raw}}}}
+	return map[string]any{
+		"validFor": valid, "uri": "https://stamps.example.com",
+		"certChain": map[string]any{"certificates": []any{
+			map[string]any{"rawBytes": s.leaf.Raw},
+			map[string]any{"rawBytes": s.root.Raw},
+		}},
+	}
 }
 
 // stamp signs a timestamp of a message. change, if any, makes it wrong.
 func (s *stamper) stamp(message []byte, at time.Time, change func(*timestamp.Timestamp)) []byte {
 	s.t.Helper()
 	sum := sha256.Sum256(message)
-	stamp := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: sum[:], Time: at,
-		SerialNumber: big.NewInt(5), Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}}
+	stamp := timestamp.Timestamp{
+		HashAlgorithm: crypto.SHA256, HashedMessage: sum[:], Time: at,
+		SerialNumber: big.NewInt(5), Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2},
+	}
 	if change != nil {
 		change(&stamp)
 	}
@@ -207,13 +215,17 @@ func (s *sigstore) secondBundle(manifest string, a secondAttempt) []byte {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	one := map[string]any{"content": signature, "verifier": map[string]any{"keyDetails": "PKIX_ECDSA_P256_SHA_256",
-		"x509Certificate": map[string]any{"rawBytes": der}}}
+	one := map[string]any{"content": signature, "verifier": map[string]any{
+		"keyDetails":      "PKIX_ECDSA_P256_SHA_256",
+		"x509Certificate": map[string]any{"rawBytes": der},
+	}}
 	message := fmt.Appendf(nil, "DSSEv1 28 application/vnd.in-toto+json %d %s", len(payload), payload)
 	body := map[string]any{
 		"apiVersion": "0.0.2", "kind": "hashedrekord",
-		"spec": map[string]any{"hashedRekordV002": map[string]any{"data": map[string]any{"algorithm": "SHA2_256",
-			"digest": sum256(message)}, "signature": one}},
+		"spec": map[string]any{"hashedRekordV002": map[string]any{"data": map[string]any{
+			"algorithm": "SHA2_256",
+			"digest":    sum256(message),
+		}, "signature": one}},
 	}
 	if a.body != nil {
 		a.body(body)
@@ -325,8 +337,10 @@ func firstGeneration(s *sigstore) func(map[string]any) {
 		body := map[string]any{"apiVersion": "0.0.1", "kind": "dsse", "spec": map[string]any{
 			"envelopeHash": map[string]any{"algorithm": "sha256", "value": strings.Repeat("0", 64)},
 			"payloadHash":  map[string]any{"algorithm": "sha256", "value": hex.EncodeToString(sum256(payload))},
-			"signatures": []any{map[string]any{"signature": signature,
-				"verifier": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}},
+			"signatures": []any{map[string]any{
+				"signature": signature,
+				"verifier":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			}},
 		}}
 		entry := s.logged(mustJSON(s.t, body), s.good())
 		delete(entry, "inclusionPromise")
@@ -410,8 +424,10 @@ func TestSecondGeneration(t *testing.T) {
 	}
 	other := func(change func(*token)) secondAttempt {
 		return stamps(func(s *sigstore, signature []byte) [][]byte {
-			tok := token{hash: pkcs7.OIDDigestAlgorithmSHA256, digest: pkcs7.OIDDigestAlgorithmSHA256, kind: oidStamp,
-				signers: 1}
+			tok := token{
+				hash: pkcs7.OIDDigestAlgorithmSHA256, digest: pkcs7.OIDDigestAlgorithmSHA256, kind: oidStamp,
+				signers: 1,
+			}
 			change(&tok)
 			return [][]byte{tok.sign(s.stamper, signature, s.now.Add(time.Minute))}
 		})
@@ -441,10 +457,14 @@ func TestSecondGeneration(t *testing.T) {
 		want    string
 	}{
 		"an envelope": {with(func(*secondAttempt) {}), nil, ""},
-		"a timestamp with its certificate": {stamped(func(st *timestamp.Timestamp) { st.AddTSACertificate = true }),
-			nil, ""},
-		"an authority that brings its own": {stamped(func(st *timestamp.Timestamp) { st.AddTSACertificate = true }),
-			func(r map[string]any) { onlyRoot(r, s.stamper) }, ""},
+		"a timestamp with its certificate": {
+			stamped(func(st *timestamp.Timestamp) { st.AddTSACertificate = true }),
+			nil, "",
+		},
+		"an authority that brings its own": {
+			stamped(func(st *timestamp.Timestamp) { st.AddTSACertificate = true }),
+			func(r map[string]any) { onlyRoot(r, s.stamper) }, "",
+		},
 		"a timestamp with SHA-512": {hashed(crypto.SHA512), nil, ""},
 		"a timestamp of a stranger and a good": {stamps(func(s *sigstore, signature []byte) [][]byte {
 			at := s.now.Add(time.Minute)
@@ -458,21 +478,33 @@ func TestSecondGeneration(t *testing.T) {
 		}), nil, "no inclusion proof"},
 		"an entry of the first generation without a promise, with a timestamp": {with(func(a *secondAttempt) { a.bundle = firstGeneration(s) }), nil, ""},
 
-		"another workflow": {with(func(a *secondAttempt) { a.subject = workflow + "x" }), nil,
-			"expected SAN value"},
-		"after it expired": {with(func(a *secondAttempt) { a.signedAfter = time.Hour }), nil,
-			"leaf certificate verification failed"},
-		"before it was issued": {with(func(a *secondAttempt) { a.signedAfter = -time.Hour }), nil,
-			"leaf certificate verification failed"},
+		"another workflow": {
+			with(func(a *secondAttempt) { a.subject = workflow + "x" }), nil,
+			"expected SAN value",
+		},
+		"after it expired": {
+			with(func(a *secondAttempt) { a.signedAfter = time.Hour }), nil,
+			"leaf certificate verification failed",
+		},
+		"before it was issued": {
+			with(func(a *secondAttempt) { a.signedAfter = -time.Hour }), nil,
+			"leaf certificate verification failed",
+		},
 		"two timestamps of one authority, of which the first counts": {stamps(func(s *sigstore,
-			signature []byte) [][]byte {
-			return [][]byte{s.stamper.stamp(signature, s.now.Add(time.Minute), nil),
-				s.stamper.stamp(signature, s.now.Add(time.Hour), nil)}
+			signature []byte,
+		) [][]byte {
+			return [][]byte{
+				s.stamper.stamp(signature, s.now.Add(time.Minute), nil),
+				s.stamper.stamp(signature, s.now.Add(time.Hour), nil),
+			}
 		}), nil, ""},
 		"two timestamps of one authority, the first after it expired": {stamps(func(s *sigstore,
-			signature []byte) [][]byte {
-			return [][]byte{s.stamper.stamp(signature, s.now.Add(time.Hour), nil),
-				s.stamper.stamp(signature, s.now.Add(time.Minute), nil)}
+			signature []byte,
+		) [][]byte {
+			return [][]byte{
+				s.stamper.stamp(signature, s.now.Add(time.Hour), nil),
+				s.stamper.stamp(signature, s.now.Add(time.Minute), nil),
+			}
 		}), nil, "leaf certificate verification failed"},
 
 		"no timestamp": {stamps(func(*sigstore, []byte) [][]byte { return nil }), nil, "no signed time"},
@@ -480,11 +512,15 @@ func TestSecondGeneration(t *testing.T) {
 			a.stamps = func(*sigstore, []byte) [][]byte { return nil }
 			a.entry = func(e map[string]any) { e["integratedTime"] = fmt.Sprint(s.now.Add(time.Minute).Unix()) }
 		}), nil, "no signed time"},
-		"no authority in the root": {with(func(*secondAttempt) {}),
-			func(r map[string]any) { delete(r, "timestampAuthorities") }, "no timestamp authority"},
+		"no authority in the root": {
+			with(func(*secondAttempt) {}),
+			func(r map[string]any) { delete(r, "timestampAuthorities") }, "no timestamp authority",
+		},
 		"a stranger's timestamp": {of(stranger.stamper, time.Minute), nil, "threshold not met"},
-		"an authority of the past": {with(func(*secondAttempt) {}), func(r map[string]any) { ended(r, s) },
-			"threshold not met"},
+		"an authority of the past": {
+			with(func(*secondAttempt) {}), func(r map[string]any) { ended(r, s) },
+			"threshold not met",
+		},
 		"another's validity": {with(func(*secondAttempt) {}), func(r map[string]any) {
 			ended(r, s)
 			r["timestampAuthorities"] = append(r["timestampAuthorities"].([]any), map[string]any{"validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}}) //nolint:forcetypeassert // made above
@@ -492,21 +528,35 @@ func TestSecondGeneration(t *testing.T) {
 		"of another signature": {stamps(func(s *sigstore, _ []byte) [][]byte {
 			return [][]byte{s.stamper.stamp([]byte("x"), s.now.Add(time.Minute), nil)}
 		}), nil, "hashed messages don't match"},
-		"a timestamp with SHA-1": {other(func(tok *token) { tok.hash = pkcs7.OIDDigestAlgorithmSHA1 }),
-			nil, "weak hash algorithm"},
-		"a timestamp signed with SHA-1": {other(func(tok *token) { tok.digest = pkcs7.OIDDigestAlgorithmSHA1 }),
-			nil, "not the signed timestamp of one authority"},
-		"a timestamp whose signature has SHA-1": {other(func(tok *token) { tok.weak = true }), nil,
-			"not the signed timestamp of one authority"},
-		"another content": {other(func(tok *token) { tok.kind = pkcs7.OIDData }), nil,
-			"not the signed timestamp of one authority"},
-		"two signers": {other(func(tok *token) { tok.signers = 2 }), nil,
-			"not the signed timestamp of one authority"},
-		"no signer": {other(func(tok *token) { tok.signers = 0 }), nil,
-			"not the signed timestamp of one authority"},
+		"a timestamp with SHA-1": {
+			other(func(tok *token) { tok.hash = pkcs7.OIDDigestAlgorithmSHA1 }),
+			nil, "weak hash algorithm",
+		},
+		"a timestamp signed with SHA-1": {
+			other(func(tok *token) { tok.digest = pkcs7.OIDDigestAlgorithmSHA1 }),
+			nil, "not the signed timestamp of one authority",
+		},
+		"a timestamp whose signature has SHA-1": {
+			other(func(tok *token) { tok.weak = true }), nil,
+			"not the signed timestamp of one authority",
+		},
+		"another content": {
+			other(func(tok *token) { tok.kind = pkcs7.OIDData }), nil,
+			"not the signed timestamp of one authority",
+		},
+		"two signers": {
+			other(func(tok *token) { tok.signers = 2 }), nil,
+			"not the signed timestamp of one authority",
+		},
+		"no signer": {
+			other(func(tok *token) { tok.signers = 0 }), nil,
+			"not the signed timestamp of one authority",
+		},
 		"a token that is as it should be": {other(func(*token) {}), nil, ""},
-		"a broken timestamp": {raw(func(b []byte) []byte { return b[:len(b)-9] }), nil,
-			"is not DER"},
+		"a broken timestamp": {
+			raw(func(b []byte) []byte { return b[:len(b)-9] }), nil,
+			"is not DER",
+		},
 		"an empty timestamp": {raw(func([]byte) []byte { return nil }), nil, "cannot be read"},
 		"a large timestamp": {raw(func([]byte) []byte {
 			return bytes.Repeat([]byte{5, 0},
@@ -520,10 +570,14 @@ func TestSecondGeneration(t *testing.T) {
 			return slices.Repeat([][]byte{s.stamper.stamp(signature, s.now.Add(time.Minute), nil)}, 9)
 		}), nil, "more than 8"},
 
-		"another log's key": {with(func(a *secondAttempt) { a.key = stranger.second }), nil,
-			"not enough verified log entries"},
-		"another log's name": {with(func(a *secondAttempt) { a.origin = "log3.example.com" }), nil,
-			"failed to verify log inclusion"},
+		"another log's key": {
+			with(func(a *secondAttempt) { a.key = stranger.second }), nil,
+			"not enough verified log entries",
+		},
+		"another log's name": {
+			with(func(a *secondAttempt) { a.origin = "log3.example.com" }), nil,
+			"failed to verify log inclusion",
+		},
 		"a log without a name": {with(func(*secondAttempt) {}), func(r map[string]any) { delete(r["tlogs"].([]any)[1].(map[string]any), "baseUrl") }, "without baseUrl"}, //nolint:forcetypeassert // made above
 		"a log of the past": {with(func(*secondAttempt) {}), func(r map[string]any) {
 			at(r["tlogs"].([]any)[1].(map[string]any), "publicKey")["validFor"] = map[string]any{"start": s.now.AddDate(-1, 0, 0), "end": s.now} //nolint:forcetypeassert // made above
@@ -535,13 +589,19 @@ func TestSecondGeneration(t *testing.T) {
 			at(e,
 				"logId")["keyId"] = secondID(stranger.second)
 		}), nil, "not enough verified log entries"},
-		"no proof": {entry(func(e map[string]any) { delete(e, "inclusionProof") }), nil,
-			"no inclusion proof"},
-		"a proof without checkpoint": {proof(func(p map[string]any) { delete(p, "checkpoint") }), nil,
-			"missing required checkpoint"},
+		"no proof": {
+			entry(func(e map[string]any) { delete(e, "inclusionProof") }), nil,
+			"no inclusion proof",
+		},
+		"a proof without checkpoint": {
+			proof(func(p map[string]any) { delete(p, "checkpoint") }), nil,
+			"missing required checkpoint",
+		},
 		"a truncated proof": {proof(func(p map[string]any) { p["hashes"] = p["hashes"].([][]byte)[1:] }), nil, "wrong proof size"}, //nolint:forcetypeassert // made above
-		"another place": {entry(func(e map[string]any) { e["logIndex"] = "5" }), nil,
-			"failed to verify log inclusion"},
+		"another place": {
+			entry(func(e map[string]any) { e["logIndex"] = "5" }), nil,
+			"failed to verify log inclusion",
+		},
 		"a checkpoint of a witness": {proof(func(p map[string]any) {
 			c := at(p, "checkpoint")
 			c["envelope"] = strings.Replace(c["envelope"].(string), "\u2014 "+secondHost, "-", 1)
@@ -555,8 +615,10 @@ func TestSecondGeneration(t *testing.T) {
 			at(e, "data")["digest"] = make([]byte,
 				32)
 		}), nil, "failed to verify log inclusion"},
-		"of the entry: no payload": {envelope(func(e map[string]any) { delete(e, "data") }), nil,
-			"missing digest"},
+		"of the entry: no payload": {
+			envelope(func(e map[string]any) { delete(e, "data") }), nil,
+			"missing digest",
+		},
 		"of the entry: another algorithm": {envelope(func(e map[string]any) {
 			at(e,
 				"data")["algorithm"] = "SHA2_512"
@@ -565,8 +627,10 @@ func TestSecondGeneration(t *testing.T) {
 			at(e,
 				"signature")["content"] = []byte("x")
 		}), nil, "failed to verify log inclusion"},
-		"of the entry: no signature": {envelope(func(e map[string]any) { delete(e, "signature") }), nil,
-			"missing signature"},
+		"of the entry: no signature": {
+			envelope(func(e map[string]any) { delete(e, "signature") }), nil,
+			"missing signature",
+		},
 		"of the entry: another certificate": {envelope(func(e map[string]any) {
 			at(e, "signature", "verifier",
 				"x509Certificate")["rawBytes"] = another
@@ -578,8 +642,10 @@ func TestSecondGeneration(t *testing.T) {
 		"of the entry: the kind dsse, which Rekor 2 has no longer": {with(func(a *secondAttempt) {
 			a.body = func(b map[string]any) {
 				b["kind"], b["spec"] = "dsse",
-					map[string]any{"dsseV002": map[string]any{"payloadHash": map[string]any{"algorithm": "SHA2_256",
-						"digest": make([]byte, 32)}, "signatures": []any{}}}
+					map[string]any{"dsseV002": map[string]any{"payloadHash": map[string]any{
+						"algorithm": "SHA2_256",
+						"digest":    make([]byte, 32),
+					}, "signatures": []any{}}}
 			}
 		}), nil, "its bundle cannot be read"},
 	} {
@@ -589,10 +655,14 @@ func TestSecondGeneration(t *testing.T) {
 			if c.root != nil {
 				changes = append(changes, c.root)
 			}
-			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(changes...),
-				Issuer: actions, Subject: workflow}
-			_, err := Verify(archive, fetch.Evidence{Manifest: manifest,
-				Bundles: [][]byte{s.secondBundle(digest, c.attempt)}}, []Signer{signer})
+			signer := Signer{
+				Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(changes...),
+				Issuer: actions, Subject: workflow,
+			}
+			_, err := Verify(archive, fetch.Evidence{
+				Manifest: manifest,
+				Bundles:  [][]byte{s.secondBundle(digest, c.attempt)},
+			}, []Signer{signer})
 			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) ||
 				!strings.Contains(err.Error(), c.want)) {
 				t.Errorf("the error is %v; want %q", err, c.want)
@@ -615,8 +685,10 @@ func TestSecondGeneration(t *testing.T) {
 			wrong := *s
 			wrong.t, wrong.stamper = t, newStamper(t, s.now, change)
 			signer := Signer{Name: "ci", TrustedRoot: wrong.root(), Issuer: actions, Subject: workflow}
-			_, err := Verify(archive, fetch.Evidence{Manifest: manifest,
-				Bundles: [][]byte{wrong.secondBundle(digest, secondAttempt{attempt: s.good()})}}, []Signer{signer})
+			_, err := Verify(archive, fetch.Evidence{
+				Manifest: manifest,
+				Bundles:  [][]byte{wrong.secondBundle(digest, secondAttempt{attempt: s.good()})},
+			}, []Signer{signer})
 			if err == nil || !strings.Contains(err.Error(), "failed to verify timestamps") &&
 				!strings.Contains(err.Error(), "its signature is wrong") {
 				t.Errorf("a timestamp of an authority with %s: %v", name, err)

@@ -82,8 +82,10 @@ func (i issuance) issue() *x509.Certificate {
 		}
 		return cert
 	}
-	template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8},
-		Value: utf8(i.t, actions)}}
+	template.ExtraExtensions = []pkix.Extension{{
+		Id:    asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8},
+		Value: utf8(i.t, actions),
+	}}
 	if i.log == nil {
 		return create()
 	}
@@ -153,8 +155,10 @@ func TestLoggedCertificates(t *testing.T) {
 			}
 		}, false},
 		"no promise": {func(i *issuance) { i.log = nil }, false},
-		"an empty list": {func(i *issuance) { i.list = func([]byte) []byte { return vector(nil) } },
-			false},
+		"an empty list": {
+			func(i *issuance) { i.list = func([]byte) []byte { return vector(nil) } },
+			false,
+		},
 		"no list":                      {func(i *issuance) { i.list = func([]byte) []byte { return nil } }, false},
 		"a stranger's log":             {func(i *issuance) { i.log = other }, false},
 		"a stranger with the log's id": {func(i *issuance) { i.log, i.id = other, sum256(der) }, false},
@@ -181,8 +185,10 @@ func TestLoggedCertificates(t *testing.T) {
 		"a long list":                    {func(i *issuance) { i.list = longer }, false},
 		"a list in a list":               {func(i *issuance) { i.list = vector }, false},
 	} {
-		i := issuance{t: t, serial: 7, log: log, at: s.now, end: s.now, issuer: s.authority, by: s.issuing,
-			leaf: newKey(t)}
+		i := issuance{
+			t: t, serial: 7, log: log, at: s.now, end: s.now, issuer: s.authority, by: s.issuing,
+			leaf: newKey(t),
+		}
 		c.change(&i)
 		cert := i.issue()
 		for _, transparent := range []bool{true, false} {
@@ -190,8 +196,10 @@ func TestLoggedCertificates(t *testing.T) {
 				if transparent {
 					r["ctlogs"] = []any{map[string]any{
 						"hashAlgorithm": "SHA2_256", "logId": map[string]any{"keyId": sum256(der)},
-						"publicKey": map[string]any{"rawBytes": der, "keyDetails": "PKIX_ECDSA_P256_SHA_256",
-							"validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}},
+						"publicKey": map[string]any{
+							"rawBytes": der, "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+							"validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)},
+						},
 					}}
 				}
 			})

@@ -204,14 +204,18 @@ func restrictFiles(paths []string) (string, error) {
 
 // tryForbidden tries the operations that the restrictions forbid.
 func tryForbidden(cfg config) []Restriction {
-	return []Restriction{tryFiles(cfg), tryWrites(), tryNetwork(), tryExec(), tryProcesses(), trySignals(cfg),
-		tryPtrace(cfg), tryParent(cfg)}
+	return []Restriction{
+		tryFiles(cfg), tryWrites(), tryNetwork(), tryExec(), tryProcesses(), trySignals(cfg),
+		tryPtrace(cfg), tryParent(cfg),
+	}
 }
 
 func tryFiles(cfg config) Restriction {
 	out := Restriction{Name: "files", Enforced: true, Detail: "no file outside of the granted paths can be opened"}
-	for _, name := range []string{"/", "/etc/passwd", "/etc/hostname", "/proc/self/environ", "/proc/self/exe",
-		"/bin/sh"} {
+	for _, name := range []string{
+		"/", "/etc/passwd", "/etc/hostname", "/proc/self/environ", "/proc/self/exe",
+		"/bin/sh",
+	} {
 		if within(name, cfg.Paths) {
 			continue
 		}
@@ -253,8 +257,10 @@ func tryWrites() Restriction {
 
 func tryNetwork() Restriction {
 	out := Restriction{Name: "network", Enforced: true, Detail: "no socket can be made"}
-	for name, family := range map[string]int{"IPv4": unix.AF_INET, "IPv6": unix.AF_INET6, "Unix": unix.AF_UNIX,
-		"netlink": unix.AF_NETLINK} {
+	for name, family := range map[string]int{
+		"IPv4": unix.AF_INET, "IPv6": unix.AF_INET6, "Unix": unix.AF_UNIX,
+		"netlink": unix.AF_NETLINK,
+	} {
 		for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM} {
 			fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
 			if err == nil {

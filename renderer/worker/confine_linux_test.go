@@ -35,8 +35,10 @@ func TestRestrictions(t *testing.T) {
 	for _, w := range r.Restrictions {
 		t.Logf("%-14s %-5t %s", w.Name, w.Enforced, w.Detail)
 	}
-	for _, name := range []string{"files", "writes", "network", "exec", "processes", "signals", "ptrace", "parent",
-		"descriptors", "limits", "capabilities", "privileges"} {
+	for _, name := range []string{
+		"files", "writes", "network", "exec", "processes", "signals", "ptrace", "parent",
+		"descriptors", "limits", "capabilities", "privileges",
+	} {
 		if !slices.ContainsFunc(r.Restrictions, func(w Restriction) bool { return w.Name == name }) {
 			t.Errorf("the restriction %q was not tried", name)
 		}
@@ -86,8 +88,10 @@ func TestLostNamespacesAreReported(t *testing.T) {
 	if now := report(t, h); len(now.Lost(first)) > 0 {
 		t.Errorf("still lost: %q", now.Lost(first))
 	}
-	if want := []string{fmt.Sprintf("lost %q, back []", lost),
-		fmt.Sprintf("lost [], back %q", lost)}; !slices.Equal(changes, want) {
+	if want := []string{
+		fmt.Sprintf("lost %q, back []", lost),
+		fmt.Sprintf("lost [], back %q", lost),
+	}; !slices.Equal(changes, want) {
 		t.Errorf("changes %q, want %q", changes, want)
 	}
 }

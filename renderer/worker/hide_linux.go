@@ -70,8 +70,10 @@ func (s separation) start(cmd *exec.Cmd) error {
 // for a moment because it starts another child: the restriction is missing only if the parent stays readable.
 func tryHidden(parent int) Restriction {
 	const tries, wait = 100, 20 * time.Millisecond
-	out := Restriction{Name: "parent's memory", Enforced: true,
-		Detail: "/proc of the parent cannot be read, even without the other restrictions"}
+	out := Restriction{
+		Name: "parent's memory", Enforced: true,
+		Detail: "/proc of the parent cannot be read, even without the other restrictions",
+	}
 	for _, file := range []string{"environ", "mem", "maps"} {
 		name := fmt.Sprintf("/proc/%d/%s", parent, file)
 		for try := 1; ; try++ {

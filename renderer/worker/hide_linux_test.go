@@ -73,8 +73,10 @@ func hiddenFrom(t *testing.T, binary string, user int, usual Report) {
 	as := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), name, args...)
 		if user != os.Geteuid() {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user),
-				Gid: uint32(user)}}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{
+				Uid: uint32(user),
+				Gid: uint32(user),
+			}}
 		}
 		return cmd
 	}

@@ -124,8 +124,10 @@ func NewHost(opts Options) *Host {
 		Memory: cmp.Or(opts.Limits.Memory, d.Memory), CPU: cmp.Or(opts.Limits.CPU, d.CPU),
 		Files: cmp.Or(opts.Limits.Files, d.Files), Processes: cmp.Or(opts.Limits.Processes, d.Processes),
 	}
-	h := &Host{opts: opts, starts: make(chan startRequest), done: make(chan struct{}), choose: separations,
-		queues: map[Owner][]*waiter{}, owners: map[Owner]int{}, live: map[*process]bool{}}
+	h := &Host{
+		opts: opts, starts: make(chan startRequest), done: make(chan struct{}), choose: separations,
+		queues: map[Owner][]*waiter{}, owners: map[Owner]int{}, live: map[*process]bool{},
+	}
 	go h.startThread()
 	for range opts.Warm {
 		go h.warm()

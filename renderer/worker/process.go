@@ -52,8 +52,10 @@ func startProcess(command []string, s separation) (*process, error) {
 	if err := s.start(cmd); err != nil {
 		return nil, fmt.Errorf("start a worker process: %w", err)
 	}
-	return &process{cmd: cmd, stdin: stdin, in: newFrameReader(stdout), out: &frameWriter{w: stdin}, stderr: stderr,
-		apart: s.names}, nil
+	return &process{
+		cmd: cmd, stdin: stdin, in: newFrameReader(stdout), out: &frameWriter{w: stdin}, stderr: stderr,
+		apart: s.names,
+	}, nil
 }
 
 // configure has the child apply its restrictions and keeps its report.
@@ -198,8 +200,10 @@ const (
 )
 
 func newQuestions(ctx context.Context, p *process, c *Call) *questions {
-	return &questions{process: p, call: c, ctx: ctx, places: make(chan struct{}, maxUnsent),
-		large: make(chan struct{}, maxLarge)}
+	return &questions{
+		process: p, call: c, ctx: ctx, places: make(chan struct{}, maxUnsent),
+		large: make(chan struct{}, maxLarge),
+	}
 }
 
 // enter waits for a place.

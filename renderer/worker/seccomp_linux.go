@@ -26,8 +26,10 @@ func filterSyscalls(reads bool) error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	return seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync,
-		Policy: allowlist(info, os.Getpid(), reads)})
+	return seccomp.LoadFilter(seccomp.Filter{
+		NoNewPrivs: true, Flag: seccomp.FilterFlagTSync,
+		Policy: allowlist(info, os.Getpid(), reads),
+	})
 }
 
 // allowlist returns the policy of filterSyscalls for a process on an architecture.
@@ -53,8 +55,10 @@ func allowlist(info *arch.Info, pid int, reads bool) seccomp.Policy {
 	conditions := []seccomp.NameWithConditions{
 		{Name: "mmap", Conditions: without(2, unix.PROT_EXEC)},
 		{Name: "mprotect", Conditions: without(2, unix.PROT_EXEC)},
-		{Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet,
-			Value: unix.CLONE_THREAD}}},
+		{Name: "clone", Conditions: seccomp.ArgumentConditions{{
+			Argument: 0, Operation: seccomp.BitsSet,
+			Value: unix.CLONE_THREAD,
+		}}},
 		{Name: "tgkill", Conditions: equal(0, uint64(pid))}, //nolint:gosec // positive; the runtime preempts its own threads
 		{Name: "prctl", Conditions: equal(0, unix.PR_SET_VMA)},
 	}

@@ -61,8 +61,10 @@ func (s separation) attributes() *syscall.SysProcAttr {
 
 // refusesNamespaces reports whether a start failed because of the namespaces.
 func refusesNamespaces(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOSPC, syscall.EUSERS,
-		syscall.ENOSYS}, func(e error) bool {
+	return slices.ContainsFunc([]error{
+		syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOSPC, syscall.EUSERS,
+		syscall.ENOSYS,
+	}, func(e error) bool {
 		return errors.Is(err, e)
 	})
 }

@@ -334,7 +334,8 @@ func TestLimitsOfTheKernel(t *testing.T) {
 func TestQuestionsAreBounded(t *testing.T) {
 	w := host(t, func(o *Options) { o.Timeout = 5 * time.Minute }).For(Owner{})
 	_, err := w.Call(t.Context(), Call{Job: "questions", Answer: func(ctx context.Context, _ string, _ []byte) ([]byte,
-		error) {
+		error,
+	) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
@@ -346,7 +347,8 @@ func TestQuestionsAreBounded(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	w := host(t, nil).For(Owner{})
 	var at, most atomic.Int64
-	got, err := w.Call(t.Context(), Call{Job: "ask", Input: []byte("n"),
+	got, err := w.Call(t.Context(), Call{
+		Job: "ask", Input: []byte("n"),
 		Answer: func(_ context.Context, name string, in []byte) ([]byte, error) {
 			n := at.Add(1)
 			defer at.Add(-1)
@@ -356,7 +358,8 @@ func TestQuestions(t *testing.T) {
 				return nil, errors.New("unknown question")
 			}
 			return append(in, in...), nil
-		}})
+		},
+	})
 	answers := strings.Split(string(got), ",")
 	if err != nil || len(answers) != 100 || answers[42] != "n42n42" {
 		t.Errorf("the result of Call is %s, the error is %v", got, err)
@@ -369,7 +372,8 @@ func TestQuestions(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = w.Call(t.Context(), Call{Job: "early", Answer: func(ctx context.Context, _ string, _ []byte) ([]byte,
-		error) {
+		error,
+	) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})

@@ -26,10 +26,14 @@ const schemaFile = "../../docs/schema/review.json"
 
 func sample() *report.Review {
 	web := manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
-	before := manifest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
-		"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"replicas": int64(2)}}
-	after := manifest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
-		"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"replicas": int64(0)}}
+	before := manifest.Object{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"replicas": int64(2)},
+	}
+	after := manifest.Object{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"replicas": int64(0)},
+	}
 	changes := diff.Compare([]diff.Target{{
 		App: "web", Cluster: "a", Environment: "prod", Before: []diff.Object{{Key: "1", Object: before}},
 		After: []diff.Object{{Key: "2", Object: after}},
@@ -41,11 +45,15 @@ func sample() *report.Review {
 		Errors: []string{"something\x00 else"}, Links: report.Links{Docs: "https://example.com/policy"},
 		Findings: report.Findings{
 			Introduced: []report.Finding{
-				{Rule: "image-tag", Severity: report.SeverityError, Message: "no tag </failure><x>",
+				{
+					Rule: "image-tag", Severity: report.SeverityError, Message: "no tag </failure><x>",
 					Hint: "give it one", Path: "spec.image", Object: web, App: "web", Environment: "prod",
-					Clusters: []string{"a", "b"}, File: "apps/web/app.yaml", Line: 3},
-				{Rule: "image-tag", Severity: report.SeverityWarning, Message: "again", Object: web, App: "web",
-					Environment: "prod", Clusters: []string{"c"}},
+					Clusters: []string{"a", "b"}, File: "apps/web/app.yaml", Line: 3,
+				},
+				{
+					Rule: "image-tag", Severity: report.SeverityWarning, Message: "again", Object: web, App: "web",
+					Environment: "prod", Clusters: []string{"c"},
+				},
 			},
 			Existing: map[report.Severity]int{report.SeverityWarning: 4},
 		},
@@ -100,8 +108,10 @@ func TestJSONAndItsSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, review := range map[string]*report.Review{"full": sample(), "empty": {Changes: &diff.ChangeSet{}},
-		"without changes": {Errors: []string{"x"}}} {
+	for name, review := range map[string]*report.Review{
+		"full": sample(), "empty": {Changes: &diff.ChangeSet{}},
+		"without changes": {Errors: []string{"x"}},
+	} {
 		value, err := validator.UnmarshalJSON(bytes.NewReader(write(t, data.JSON, review)))
 		if err != nil {
 			t.Fatal(err)

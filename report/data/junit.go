@@ -68,8 +68,10 @@ func JUnit(w io.Writer, r *report.Review) error {
 		}
 	}
 	for _, e := range r.Errors {
-		add("", testCase{Name: "review", Class: "sluice." + ruleRendering,
-			Error: &testProblem{Message: firstLine(e), Type: ruleRendering, Text: clean(e)}})
+		add("", testCase{
+			Name: "review", Class: "sluice." + ruleRendering,
+			Error: &testProblem{Message: firstLine(e), Type: ruleRendering, Text: clean(e)},
+		})
 	}
 	if r.Changes != nil {
 		for _, one := range r.Changes.Withheld {
@@ -82,8 +84,10 @@ func JUnit(w io.Writer, r *report.Review) error {
 	}
 	for i := range r.Findings.Introduced {
 		f := &r.Findings.Introduced[i]
-		c := testCase{Name: clean(strings.TrimSpace(diff.Title(f.Object) + " " + f.Path + " on " + where(f))),
-			Class: "sluice." + clean(f.Rule), File: clean(f.File)}
+		c := testCase{
+			Name:  clean(strings.TrimSpace(diff.Title(f.Object) + " " + f.Path + " on " + where(f))),
+			Class: "sluice." + clean(f.Rule), File: clean(f.File),
+		}
 		if f.Severity == report.SeverityError {
 			c.Failure = &testProblem{Message: firstLine(f.Message), Type: clean(f.Rule), Text: sentence(f)}
 		} else {

@@ -28,8 +28,10 @@ func SARIF(w io.Writer, r *report.Review) error {
 	run := sarif.NewRunWithInformationURI("Sluice", "https://github.com/sluice-gitops/sluice")
 	run.Tool.Driver.WithVersion(clean(r.Version))
 	for _, e := range r.Errors {
-		addResult(run, r, report.Finding{Rule: ruleRendering, Severity: report.SeverityError, Message: e,
-			File: "sluice.yaml"})
+		addResult(run, r, report.Finding{
+			Rule: ruleRendering, Severity: report.SeverityError, Message: e,
+			File: "sluice.yaml",
+		})
 	}
 	if r.Changes != nil {
 		for _, one := range r.Changes.Withheld {
@@ -129,8 +131,10 @@ func logical(f *report.Finding) string {
 
 // fingerprint identifies a finding over several runs.
 func fingerprint(f *report.Finding) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{f.Rule, f.App, f.Environment, f.Object.String(),
-		cmp.Or(f.Path, f.Message)}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		f.Rule, f.App, f.Environment, f.Object.String(),
+		cmp.Or(f.Path, f.Message),
+	}, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
 

@@ -15,8 +15,10 @@ func TestRiskComesFirst(t *testing.T) {
 	t.Parallel()
 	counts := placed{"prod": 1}
 	target := func(app, before, after string) diff.Target {
-		return diff.Target{App: app, Cluster: "c", Environment: "prod", Before: objects(t, before),
-			After: objects(t, after)}
+		return diff.Target{
+			App: app, Cluster: "c", Environment: "prod", Before: objects(t, before),
+			After: objects(t, after),
+		}
 	}
 	calm := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: a}\ndata: {a: %}\n"
 	targets := []diff.Target{

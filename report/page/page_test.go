@@ -88,8 +88,10 @@ func TestPageNeedsNothingElse(t *testing.T) {
 		r.Findings.Introduced[i].Docs = ""
 	}
 	page := string(render(t, r))
-	for _, bad := range []string{"http-equiv=\"refresh\"", " src=", "@import", "url(", "innerHTML", "eval(", "ZgotmplZ",
-		" style=", " onclick", "unsafe-inline"} {
+	for _, bad := range []string{
+		"http-equiv=\"refresh\"", " src=", "@import", "url(", "innerHTML", "eval(", "ZgotmplZ",
+		" style=", " onclick", "unsafe-inline",
+	} {
 		if strings.Contains(page, bad) {
 			t.Errorf("the page has %q", bad)
 		}

@@ -138,13 +138,17 @@ func fleetReview(tb testing.TB) *report.Review {
 	}
 	add("gateway", labels.String(), labelled.String()+
 		"---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: gateway, namespace: edge}\nspec: {podSelector: {matchLabels: {tier: edge}}, policyTypes: [Ingress, Egress]}\n")
-	withheld := []diff.Withheld{{App: "search", Cluster: "prod-eu-west-00", Environment: "prod",
-		Message: "apps/search/layers/region/eu-west/values.yaml:12: ${cluster.vars.shards} is not set for this cluster; set it in clusters/ or write ${cluster.vars.shards:=3}"}}
+	withheld := []diff.Withheld{{
+		App: "search", Cluster: "prod-eu-west-00", Environment: "prod",
+		Message: "apps/search/layers/region/eu-west/values.yaml:12: ${cluster.vars.shards} is not set for this cluster; set it in clusters/ or write ${cluster.vars.shards:=3}",
+	}}
 	r := &report.Review{
 		Fleet: "acme", Base: strings.Repeat("0123456789", 4), Head: strings.Repeat("fedcba9876", 4), Version: "v0.4.0",
 		Verdict: report.VerdictFail,
-		MergeRequest: report.MergeRequest{Number: 42, Title: "Release the shop and move backups",
-			URL: "https://git.example.com/acme/fleet/pull/42", Forge: "github"},
+		MergeRequest: report.MergeRequest{
+			Number: 42, Title: "Release the shop and move backups",
+			URL: "https://git.example.com/acme/fleet/pull/42", Forge: "github",
+		},
 		Changes: diff.Compare(targets, withheld, []string{"dev", "staging", "prod"}, counts),
 	}
 	deployment := manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
@@ -183,15 +187,21 @@ func many(n, size int, text string) *report.Review {
 		g := diff.Group{
 			ID: fmt.Sprintf("id%d", i), App: name, Clusters: []string{fmt.Sprintf("eu-%d", i%50)},
 			Risk: diff.RiskMedium, Summary: "replicas " + text, Example: "eu-1",
-			Where: []diff.Reach{{Environment: []string{"dev", "prod"}[i%2], Pattern: fmt.Sprintf("prod/eu-%d", i%50),
-				Clusters: 1}},
+			Where: []diff.Reach{{
+				Environment: []string{"dev", "prod"}[i%2], Pattern: fmt.Sprintf("prod/eu-%d", i%50),
+				Clusters: 1,
+			}},
 		}
 		for k := range size {
-			id := manifest.Identity{Group: "apps", Kind: []string{"Deployment", "Service"}[(i+k)%2], Namespace: "shop",
-				Name: fmt.Sprintf("web-%d", i*size+k)}
-			lines := []string{" spec:", "   progressDeadlineSeconds: 600", "   revisionHistoryLimit: 10",
+			id := manifest.Identity{
+				Group: "apps", Kind: []string{"Deployment", "Service"}[(i+k)%2], Namespace: "shop",
+				Name: fmt.Sprintf("web-%d", i*size+k),
+			}
+			lines := []string{
+				" spec:", "   progressDeadlineSeconds: 600", "   revisionHistoryLimit: 10",
 				"-  replicas: 1", fmt.Sprintf("+  replicas: %d", 2+i*size+k), "   selector:", "     matchLabels:",
-				"       app: " + id.Name + text}
+				"       app: " + id.Name + text,
+			}
 			g.Objects = append(g.Objects, diff.ObjectChange{
 				Verb: diff.Changed, ID: id, APIVersion: "apps/v1", Risk: diff.RiskMedium,
 				Fields: []diff.FieldChange{{Path: "spec.replicas", Old: 1, New: i*size + k, Had: true, Has: true}},
@@ -199,8 +209,10 @@ func many(n, size int, text string) *report.Review {
 				Context: strings.Split(strings.Repeat("line: of the object before\n", 40), "\n"),
 			})
 			if (i*size+k)%1000 == 700 {
-				g.Objects[k].Effects = []diff.Effect{{Name: diff.EffectImmutable, Risk: diff.RiskHigh,
-					Message: "the cluster refuses the new selector"}}
+				g.Objects[k].Effects = []diff.Effect{{
+					Name: diff.EffectImmutable, Risk: diff.RiskHigh,
+					Message: "the cluster refuses the new selector",
+				}}
 			}
 			g.Counts.Changed++
 		}
@@ -214,8 +226,10 @@ func many(n, size int, text string) *report.Review {
 			c.Apps = append(c.Apps, *a)
 		}
 	}
-	return &report.Review{Fleet: "acme", Base: strings.Repeat("a", 40), Head: strings.Repeat("b", 40), Version: "v1",
-		Changes: c, Verdict: report.VerdictPass}
+	return &report.Review{
+		Fleet: "acme", Base: strings.Repeat("a", 40), Head: strings.Repeat("b", 40), Version: "v1",
+		Changes: c, Verdict: report.VerdictPass,
+	}
 }
 
 // hostileReview puts a text into every place of a review.

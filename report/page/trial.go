@@ -54,8 +54,10 @@ func WriteTrial(w io.Writer, t *report.Trial) error {
 	v.Policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(css))
 	for i := range t.Changes {
 		c := &t.Changes[i]
-		one := &trialChange{view: newViewIn(c.Review, fmt.Sprintf("c%d", i+1)), Change: c, Risk: report.Risk(c.Review),
-			Size: report.Size(c.Review), Took: seconds(c.Took)}
+		one := &trialChange{
+			view: newViewIn(c.Review, fmt.Sprintf("c%d", i+1)), Change: c, Risk: report.Risk(c.Review),
+			Size: report.Size(c.Review), Took: seconds(c.Took),
+		}
 		if !c.When.IsZero() {
 			one.When = c.When.UTC().Format(time.DateOnly)
 		}

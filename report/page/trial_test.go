@@ -17,14 +17,18 @@ func trialOf(text string, reviews ...*report.Review) *report.Trial {
 	t := &report.Trial{
 		Repository: "home-ops" + text, Trunk: "main" + text, Head: strings.Repeat("a", 40), Version: "v1",
 		Took: 3 * time.Second,
-		Layout: report.TrialLayout{Found: "a Flux repository" + text, Detected: true, Clusters: []string{"prod" + text},
+		Layout: report.TrialLayout{
+			Found: "a Flux repository" + text, Detected: true, Clusters: []string{"prod" + text},
 			Coverage: "9 of 11 Flux objects on 1 cluster", Unreached: []string{"x.yaml:1" + text},
-			Unreadable: []string{"web on prod: no chart" + text}, Failed: 1},
+			Unreadable: []string{"web on prod: no chart" + text}, Failed: 1,
+		},
 		Next: []report.TrialStep{{Title: "Store what was found" + text, Text: "kind: Fleet" + text + "\n"}},
 	}
 	for _, r := range reviews {
-		t.Changes = append(t.Changes, report.TrialChange{Commit: strings.Repeat("b", 40), Title: "Bump web" + text,
-			Author: "Ada" + text, When: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Took: time.Second, Review: r})
+		t.Changes = append(t.Changes, report.TrialChange{
+			Commit: strings.Repeat("b", 40), Title: "Bump web" + text,
+			Author: "Ada" + text, When: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Took: time.Second, Review: r,
+		})
 	}
 	return t
 }
@@ -112,8 +116,10 @@ func TestTrialOfLargeChanges(t *testing.T) {
 // Nothing that a repository or its history says is markup or a control character.
 func TestTrialOfHostileText(t *testing.T) {
 	t.Parallel()
-	for _, s := range []string{"</details><script>alert(1)</script>", "\" onmouseover=\"alert(1)",
-		"</pre></style><img src=x>", "<!-- ", "user\u202egnp\u200b.exe\x1b[31m"} {
+	for _, s := range []string{
+		"</details><script>alert(1)</script>", "\" onmouseover=\"alert(1)",
+		"</pre></style><img src=x>", "<!-- ", "user\u202egnp\u200b.exe\x1b[31m",
+	} {
 		plain := strings.Repeat("a", len(s))
 		got := renderTrial(t, trialOf(s, hostileReview(t, s)))
 		want := renderTrial(t, trialOf(plain, hostileReview(t, plain)))

@@ -110,8 +110,10 @@ func newView(r *report.Review) *view { return newViewIn(r, "") }
 
 // newViewIn is newView for one of several reports in a page. The ids of its elements begin with prefix.
 func newViewIn(r *report.Review, prefix string) *view {
-	v := &view{Review: r, Prefix: prefix, Title: "Sluice: " + r.Fleet, Headline: report.Scope(r),
-		Command: report.Command(r)}
+	v := &view{
+		Review: r, Prefix: prefix, Title: "Sluice: " + r.Fleet, Headline: report.Scope(r),
+		Command: report.Command(r),
+	}
 	_, v.Words = report.VerdictWords(r)
 	v.Detail = report.VerdictDetail(r)
 	for _, g := range report.Alike(report.GroupMessages(r.Errors)) {
@@ -135,11 +137,15 @@ func newViewIn(r *report.Review, prefix string) *view {
 func (v *view) changes(r *report.Review, ids map[string]string) {
 	c := r.Changes
 	for _, g := range report.GroupWithheld(c.Withheld) {
-		v.Withheld = append(v.Withheld, messageView{Label: g.Label(safetext.Line),
-			Text: safetext.Message(g.Message, contextLines, 500)})
+		v.Withheld = append(v.Withheld, messageView{
+			Label: g.Label(safetext.Line),
+			Text:  safetext.Message(g.Message, contextLines, 500),
+		})
 	}
-	b := &builder{view: v, fold: report.NewFolder(), ids: ids, apps: map[string]*appView{}, since: map[string]string{},
-		anchors: map[*diff.ObjectChange]string{}, groups: map[*diff.ObjectChange]*diff.Group{}}
+	b := &builder{
+		view: v, fold: report.NewFolder(), ids: ids, apps: map[string]*appView{}, since: map[string]string{},
+		anchors: map[*diff.ObjectChange]string{}, groups: map[*diff.ObjectChange]*diff.Group{},
+	}
 	if r.Since != nil {
 		for _, id := range r.Since.New {
 			b.since[id] = "new"
@@ -209,8 +215,13 @@ func (v *view) findings(r *report.Review, ids map[string]string) {
 
 func breachText(b *report.Breach) string {
 	var parts []string
-	for _, p := range [][2]string{{"", b.Object}, {"of ", b.App}, {"on ", strings.Join(b.Where, ", ")}, {"at ", b.Path},
-		{"in ", b.File}} {
+	for _, p := range [][2]string{
+		{"", b.Object},
+		{"of ", b.App},
+		{"on ", strings.Join(b.Where, ", ")},
+		{"at ", b.Path},
+		{"in ", b.File},
+	} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+p[1])
 		}
@@ -253,8 +264,10 @@ func (s set) sorted() []string {
 }
 
 func (b *builder) app(a *diff.App) *appView {
-	out := &appView{ID: fmt.Sprintf("%sa%d", b.view.Prefix, len(b.view.Apps)), Name: a.Name, Risk: a.Risk,
-		Summary: a.Summary, Held: a.Withheld}
+	out := &appView{
+		ID: fmt.Sprintf("%sa%d", b.view.Prefix, len(b.view.Apps)), Name: a.Name, Risk: a.Risk,
+		Summary: a.Summary, Held: a.Withheld,
+	}
 	b.apps[a.Name] = out
 	b.view.Apps = append(b.view.Apps, out)
 	return out

@@ -34,7 +34,8 @@ type announcing struct {
 
 // Push implements gitstore.Branches.
 func (a announcing) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
-	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	o gitstore.PushOptions,
+) ([]gitstore.MoveResult, error) {
 	results, err := a.Branches.Push(ctx, w, moves, o)
 	if moved := a.moved(results); len(moved) > 0 {
 		a.announce(ctx, a.String(), moved)

@@ -41,8 +41,10 @@ func TestHTTPCheck(t *testing.T) {
 	}{
 		"200":            {fleet.HTTPCheck{URL: server.URL + "/ok"}, rollout.Green},
 		"another status": {fleet.HTTPCheck{URL: server.URL + "/teapot"}, rollout.Red},
-		"the expected status": {fleet.HTTPCheck{URL: server.URL + "/teapot", Status: http.StatusTeapot},
-			rollout.Green},
+		"the expected status": {
+			fleet.HTTPCheck{URL: server.URL + "/teapot", Status: http.StatusTeapot},
+			rollout.Green,
+		},
 		"redirects do not follow": {fleet.HTTPCheck{URL: server.URL + "/moved"}, rollout.Red},
 		"no answer":               {fleet.HTTPCheck{URL: gone.URL}, rollout.Unknown},
 	} {
@@ -88,8 +90,10 @@ func TestPrometheusCheck(t *testing.T) {
 		"none": rollout.Unknown, "matrix": rollout.Unknown, "failed": rollout.Unknown, "text": rollout.Unknown,
 		"refused": rollout.Unknown, "large": rollout.Unknown,
 	} {
-		got := c.Check(t.Context(), environment(fleet.Check{Name: query,
-			Prometheus: &fleet.PrometheusCheck{URL: server.URL + "/", Query: query}}), time.Unix(0, 0))
+		got := c.Check(t.Context(), environment(fleet.Check{
+			Name:       query,
+			Prometheus: &fleet.PrometheusCheck{URL: server.URL + "/", Query: query},
+		}), time.Unix(0, 0))
 		if len(got) != 1 || got[0].State != want || len(got[0].Reason) > 100 ||
 			!strings.Contains(got[0].Reason, reasons[query]) {
 			t.Errorf("%s: the result of Check is %+v, want %s", query, got, want)
@@ -113,8 +117,10 @@ func TestChecksStayWithinTheGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := check.New("sluice/test", guard.Transport())
-	for _, host := range []string{at.Host, "localhost:" + at.Port(), "169.254.169.254", "[::1]:" + at.Port(),
-		"[::ffff:127.0.0.1]:" + at.Port()} {
+	for _, host := range []string{
+		at.Host, "localhost:" + at.Port(), "169.254.169.254", "[::1]:" + at.Port(),
+		"[::ffff:127.0.0.1]:" + at.Port(),
+	} {
 		e := environment(fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{URL: "http://" + host}},
 			fleet.Check{Name: "b", Prometheus: &fleet.PrometheusCheck{URL: "http://" + host, Query: "up"}})
 		for _, got := range c.Check(t.Context(), e, time.Unix(0, 0)) {

@@ -16,7 +16,8 @@ import (
 // "lower" for a lower version, and "rewound" for a branch that no longer contains the commit before. It fetches the new
 // commit, and fails if there is none.
 func (w *Follower) back(ctx context.Context, r *fleet.Repository, before fetch.Pin, locked bool, pin fetch.Pin) (string,
-	error) {
+	error,
+) {
 	commit, err := gitstore.ParseHash(pin.Commit)
 	if err != nil {
 		return "", err

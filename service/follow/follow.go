@@ -48,7 +48,8 @@ func New(s *session.Session, signer gitstore.Signer, pushAuth func(context.Conte
 // branches returns the trunk and the branches that move pins as they were at the first call for this tip of the trunk,
 // with what Sluice has pushed since. A push compares with the present ones.
 func (w *Follower) branches(ctx context.Context, trunk gitstore.Hash, target string,
-	remote gitstore.Branches) (map[string]gitstore.Hash, error) {
+	remote gitstore.Branches,
+) (map[string]gitstore.Hash, error) {
 	if w.refs != nil && w.trunk == trunk {
 		return w.refs, nil
 	}
@@ -124,7 +125,8 @@ func (w *Follower) Look(ctx context.Context, trunk gitstore.Commit, name string)
 
 // branch reads what the branch has.
 func (w *Follower) branch(ctx context.Context, branches gitstore.Branches, trunk gitstore.Commit, head gitstore.Hash,
-	trailer string, out *bot.Followed) error {
+	trailer string, out *bot.Followed,
+) error {
 	if err := branches.Fetch(ctx, head); err != nil {
 		return err
 	}
@@ -191,7 +193,8 @@ func (w *Follower) Commit(ctx context.Context, trunk gitstore.Commit, f *bot.Fol
 
 // write makes the commit with the new pin and moves a branch to it.
 func (w *Follower) write(ctx context.Context, trunk gitstore.Commit, f *bot.Followed, name string,
-	old gitstore.Hash) (string, error) {
+	old gitstore.Hash,
+) (string, error) {
 	self, err := w.committer(ctx, trunk)
 	if err != nil {
 		return "", err
@@ -241,7 +244,8 @@ func (w *Follower) write(ctx context.Context, trunk gitstore.Commit, f *bot.Foll
 
 // withFile returns a tree with new content for sluice.lock.
 func withFile(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash,
-	lock []byte) (gitstore.Hash, error) {
+	lock []byte,
+) (gitstore.Hash, error) {
 	entries, err := store.Tree(ctx, tree)
 	if err != nil {
 		return gitstore.Hash{}, err

@@ -34,10 +34,14 @@ func newFollowedFleet(t *testing.T, spec string) *followedFleet {
 		"sluice.lock":                  h.Lock(map[string]string{"components": one}),
 	})
 	h.Git("fleet", "config", "http.receivepack", "true")
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	s, err := session.Open(t.Context(), r, session.Options{
+		Repo: h.URL + "/fleet/.git", Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,8 @@ type Notifier struct {
 // address.
 func NewClient() *http.Client {
 	return &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request,
-		[]*http.Request) error {
+		[]*http.Request,
+	) error {
 		return http.ErrUseLastResponse
 	}}
 }
@@ -232,8 +233,10 @@ func (m *message) body(repository string) ([]byte, error) {
 	if before == "" {
 		before = noCommit
 	}
-	return json.Marshal(push{Ref: "refs/heads/" + m.move.Branch, Before: before, After: m.move.After,
-		Repository: pushRepository{HTMLURL: Web(repository)}})
+	return json.Marshal(push{
+		Ref: "refs/heads/" + m.move.Branch, Before: before, After: m.move.After,
+		Repository: pushRepository{HTMLURL: Web(repository)},
+	})
 }
 
 // Web returns the address of a repository's web page from its clone address.

@@ -80,8 +80,10 @@ func moves() []notify.Move {
 	return []notify.Move{
 		{Branch: "env/prod", Environment: "prod", Before: strings.Repeat("1", 40), After: strings.Repeat("2", 40)},
 		{Branch: "cluster/eu-1", Environment: "prod", Cluster: "eu-1", After: strings.Repeat("3", 40)},
-		{Branch: "cluster/us-1", Environment: "prod", Cluster: "us-1", Before: strings.Repeat("4", 40),
-			After: strings.Repeat("5", 40)},
+		{
+			Branch: "cluster/us-1", Environment: "prod", Cluster: "us-1", Before: strings.Repeat("4", 40),
+			After: strings.Repeat("5", 40),
+		},
 	}
 }
 
@@ -89,8 +91,10 @@ func TestFlux(t *testing.T) {
 	t.Parallel()
 	e := newEar(t)
 	n := notifier(
-		notify.Receiver{Kind: notify.Flux, URL: e.URL + "/${environment}/${cluster.name}/hook",
-			Clusters: []string{"eu-*"}},
+		notify.Receiver{
+			Kind: notify.Flux, URL: e.URL + "/${environment}/${cluster.name}/hook",
+			Clusters: []string{"eu-*"},
+		},
 		notify.Receiver{Kind: notify.Flux, URL: e.URL + "/all"},
 	)
 	if err := n.Notify(t.Context(), "https://git.example.com/acme/fleet.git", moves()); err != nil {
@@ -143,8 +147,10 @@ func TestArgoCD(t *testing.T) {
 		}
 	}
 	slices.Sort(refs)
-	if want := []string{"refs/heads/cluster/eu-1", "refs/heads/cluster/us-1",
-		"refs/heads/env/prod"}; !slices.Equal(refs, want) {
+	if want := []string{
+		"refs/heads/cluster/eu-1", "refs/heads/cluster/us-1",
+		"refs/heads/env/prod",
+	}; !slices.Equal(refs, want) {
 		t.Errorf("the refs are %v", refs)
 	}
 }

@@ -71,10 +71,12 @@ func New(ctx context.Context, c Config) (*otlptrace.Exporter, error) {
 		otlptracehttp.WithTimeout(wait),
 		otlptracehttp.WithCompression(compression), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		// A redirect would carry the headers, which are often credentials, to another server.
-		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: wait,
+		otlptracehttp.WithHTTPClient(&http.Client{
+			Transport: transport, Timeout: wait,
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse
-			}}),
+			},
+		}),
 	)
 }
 
@@ -126,8 +128,10 @@ func (v variables) timeout() (time.Duration, error) {
 
 // transport returns Go's usual transport with the certificates that the variables name.
 func (v variables) transport() (*http.Transport, error) {
-	out := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second,
-		TLSHandshakeTimeout: timeout, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	out := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second,
+		TLSHandshakeTimeout: timeout, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
 	if name, file := v.get("CERTIFICATE"); name != "" {
 		text, err := os.ReadFile(file) //nolint:gosec // the operator names it
 		if err != nil {

@@ -47,8 +47,10 @@ func TestExporter(t *testing.T) {
 		}))
 		defer receiver.Close()
 		authority := filepath.Join(t.TempDir(), "ca.pem")
-		if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
-			Bytes: receiver.Certificate().Raw}), 0o600); err != nil {
+		if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{
+			Type:  "CERTIFICATE",
+			Bytes: receiver.Certificate().Raw,
+		}), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		env := map[string]string{
@@ -57,8 +59,10 @@ func TestExporter(t *testing.T) {
 			"OTEL_EXPORTER_OTLP_HEADERS":        "api-key=general",
 			"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "api-key=for%20traces%2C2, x-tenant=a",
 		}
-		exporter, err := New(t.Context(), Config{URL: receiver.URL + "/v1/traces",
-			Getenv: func(name string) string { return env[name] }})
+		exporter, err := New(t.Context(), Config{
+			URL:    receiver.URL + "/v1/traces",
+			Getenv: func(name string) string { return env[name] },
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +75,10 @@ func TestExporter(t *testing.T) {
 		if got := request.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0].GetName(); got != "task trunk" {
 			t.Errorf("the span is %q", got)
 		}
-		got := []string{headers.Get("Content-Type"), headers.Get("Content-Encoding"), headers.Get("Api-Key"),
-			headers.Get("X-Tenant")}
+		got := []string{
+			headers.Get("Content-Type"), headers.Get("Content-Encoding"), headers.Get("Api-Key"),
+			headers.Get("X-Tenant"),
+		}
 		if diff := cmp.Diff([]string{"application/x-protobuf", compression, "for traces,2", "a"}, got); diff != "" {
 			t.Errorf("headers (-want +got):\n%s", diff)
 		}

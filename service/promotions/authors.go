@@ -167,7 +167,8 @@ func sibling(fleet, path, address string) (forge.Repository, bool) {
 // mergedBy returns the authors of the merge requests that have a commit. One of them must be merged into the pinned
 // branch; for tags, into any.
 func (a *authors) mergedBy(ctx context.Context, repo forge.Repository, c gitstore.Commit, wanted string) ([]string,
-	error) {
+	error,
+) {
 	names, err := a.cache.of(authorsKey{repo.Path, c.Hash, true, wanted}, a.session.Runtime.Clock(),
 		func() (names []string, err error) {
 			list, err := a.forge.MergeRequestsOf(ctx, repo, c.Hash.String())

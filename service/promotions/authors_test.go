@@ -29,7 +29,8 @@ type mergedForge struct {
 }
 
 func (f *mergedForge) MergeRequestsOf(_ context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	f.asked = append(f.asked, repo.Path+"@"+commit)
 	return f.of[repo.Path+"@"+commit], f.err
 }
@@ -52,8 +53,10 @@ func newBeside(t *testing.T) *beside {
 	h.Commit("acme/fleet", map[string]string{"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}]}\n"})
 	w := &beside{Host: h, forge: &mergedForge{of: map[string][]*forge.MergeRequest{}}, now: time.Unix(1_800_000_000, 0)}
 	r := session.Runtime{Cache: t.TempDir(), Version: "test", Clock: func() time.Time { return w.now }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/acme/fleet", Jobs: 1,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	s, err := session.Open(t.Context(), r, session.Options{
+		Repo: h.URL + "/acme/fleet", Jobs: 1,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,14 +222,20 @@ func TestSiblings(t *testing.T) {
 	for _, c := range []struct{ fleet, path, address, want string }{
 		{"https://git.example.com/acme/fleet.git", "acme/fleet", "https://git.example.com/acme/team", "acme/team"},
 		{"https://git.example.com/acme/fleet.git", "acme/fleet", "git@git.example.com:acme/team.git", "acme/team"},
-		{"https://git.example.com/acme/fleet.git", "acme/fleet", "ssh://git@git.example.com/acme/sub/team.git/",
-			"acme/sub/team"},
+		{
+			"https://git.example.com/acme/fleet.git", "acme/fleet", "ssh://git@git.example.com/acme/sub/team.git/",
+			"acme/sub/team",
+		},
 		{"git@git.example.com:Acme/Fleet.git", "acme/fleet", "https://GIT.example.com/other/team", "other/team"},
-		{"https://git.example.com/gitlab/acme/fleet", "acme/fleet", "https://git.example.com/gitlab/acme/team",
-			"acme/team"},
+		{
+			"https://git.example.com/gitlab/acme/fleet", "acme/fleet", "https://git.example.com/gitlab/acme/team",
+			"acme/team",
+		},
 		{"https://git.example.com/gitlab/acme/fleet", "acme/fleet", "https://git.example.com/acme/team", ""},
-		{"https://git.example.com:8443/acme/fleet", "acme/fleet", "https://git.example.com:8443/acme/team",
-			"acme/team"},
+		{
+			"https://git.example.com:8443/acme/fleet", "acme/fleet", "https://git.example.com:8443/acme/team",
+			"acme/team",
+		},
 		{"https://git.example.com:8443/acme/fleet", "acme/fleet", "https://git.example.com/acme/team", ""},
 		{"https://git.example.com/acme/fleet", "acme/fleet", "https://git.example.com.evil.example.org/acme/team", ""},
 		{"https://git.example.com/acme/fleet", "acme/fleet", "https://git.example.com:8443/acme/team", ""},

@@ -35,10 +35,14 @@ func TestPromotionsAreConfined(t *testing.T) {
 	files["clusters/prod.yaml"] = base + "Cluster\nmetadata: {name: prod-1}\nspec: {environment: prod}\n"
 	h.Commit("fleet", files)
 
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
-		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: filepath.Join(h.Root, "fleet"), Jobs: 1,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{
+		Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+	s, err := session.Open(t.Context(), r, session.Options{
+		Repo: filepath.Join(h.Root, "fleet"), Jobs: 1,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +51,10 @@ func TestPromotionsAreConfined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written, err := s.Hydrate(t.Context(), hydrate.Request{Commit: allowed, Write: true,
-		Environments: []string{"prod"}})
+	written, err := s.Hydrate(t.Context(), hydrate.Request{
+		Commit: allowed, Write: true,
+		Environments: []string{"prod"},
+	})
 	if err != nil || !written.OK() {
 		t.Fatalf("%+v: the error is %v", written, err)
 	}

@@ -49,8 +49,10 @@ type Options struct {
 // Adapters returns what promotions of a session's repository need.
 func Adapters(s *session.Session, o Options) promote.Adapters {
 	local := review.Local{Session: s}
-	a := promote.Adapters{Policy: &judge{s, review.Cached(local, o.Reviews, s.Runtime.Clock), o.Trunk, o.NoPolicy},
-		Checks: o.Checks}
+	a := promote.Adapters{
+		Policy: &judge{s, review.Cached(local, o.Reviews, s.Runtime.Clock), o.Trunk, o.NoPolicy},
+		Checks: o.Checks,
+	}
 	if f := o.Forge; f != nil {
 		a.Statuses = Statuses{f.Forge, f.Output}
 		a.Authors = &authors{s, f.Forge, f.Sources, f.Authors}
@@ -112,8 +114,10 @@ func (o *requests) Find(ctx context.Context, from, to string) (*promote.MergeReq
 	}
 	for _, mr := range list {
 		if mr.SourceBranch == from && !mr.Fork {
-			return &promote.MergeRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title,
-				Body: mr.Body}, nil
+			return &promote.MergeRequest{
+				Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title,
+				Body: mr.Body,
+			}, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // no open merge request
@@ -133,8 +137,10 @@ func (o *requests) Open(ctx context.Context, r promote.MergeRequest) error {
 	if have != nil {
 		return o.forge.EditMergeRequest(ctx, o.output, have.Number, r.Title, body, false)
 	}
-	_, err = o.forge.CreateMergeRequest(ctx, o.output, forge.NewRequest{Title: r.Title, Body: body,
-		SourceBranch: r.From, TargetBranch: r.To})
+	_, err = o.forge.CreateMergeRequest(ctx, o.output, forge.NewRequest{
+		Title: r.Title, Body: body,
+		SourceBranch: r.From, TargetBranch: r.To,
+	})
 	return err
 }
 

@@ -33,8 +33,10 @@ func TestAuthorsAreFoundLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := &lateForge{}
-	o := &authors{session: &session.Session{Runtime: session.Runtime{Clock: func() time.Time { return now }}}, forge: f,
-		cache: NewAuthors()}
+	o := &authors{
+		session: &session.Session{Runtime: session.Runtime{Clock: func() time.Time { return now }}}, forge: f,
+		cache: NewAuthors(),
+	}
 	for _, step := range []struct {
 		list  []*forge.MergeRequest
 		pass  time.Duration
@@ -46,8 +48,12 @@ func TestAuthorsAreFoundLate(t *testing.T) {
 		{[]*forge.MergeRequest{{Author: forge.User{Login: "alice"}}}, noAuthorsFor, []string{"alice"}, 2},
 		{nil, noAuthorsFor - time.Second, []string{"alice"}, 2},
 		// the forge lists a merge request late
-		{[]*forge.MergeRequest{{Author: forge.User{Login: "bob"}}, {Author: forge.User{Login: "bob"}}}, time.Second,
-			[]string{"alice", "bob"}, 3},
+		{
+			[]*forge.MergeRequest{{Author: forge.User{Login: "bob"}}, {Author: forge.User{Login: "bob"}}},
+			time.Second,
+			[]string{"alice", "bob"},
+			3,
+		},
 		// an author stays
 		{nil, noAuthorsFor, []string{"alice", "bob"}, 4},
 		// known for two minutes

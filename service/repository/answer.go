@@ -103,8 +103,10 @@ func (w *Session) status(ctx context.Context, o bot.Order) (string, error) {
 	rows := make([]report.RolloutRow, len(running))
 	var text strings.Builder
 	for i, r := range running {
-		rows[i] = report.RolloutRow{Environment: r.Environment, State: "not rendered yet", Since: r.Since,
-			Waits: r.Foreign}
+		rows[i] = report.RolloutRow{
+			Environment: r.Environment, State: "not rendered yet", Since: r.Since,
+			Waits: r.Foreign,
+		}
 		if !r.Source.IsZero() {
 			rows[i].Commit, rows[i].State = r.Source.String(), "runs it"
 		}

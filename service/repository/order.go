@@ -40,8 +40,10 @@ func (w *Session) promote(ctx context.Context, r promote.Request) ([]promote.Sta
 	r.Now, r.PerPush, r.Candidates = w.now(), w.repo.PerPush, w.config.Candidates
 	o := promotions.Options{Trunk: r.Trunk, Reviews: w.config.Verdicts, Checks: w.config.Checks}
 	if w.repo.Forge != nil {
-		o.Forge = &promotions.OnForge{Forge: w.repo.Forge, Sources: w.repo.Place.Repo(), Output: output,
-			Authors: w.config.Authors}
+		o.Forge = &promotions.OnForge{
+			Forge: w.repo.Forge, Sources: w.repo.Place.Repo(), Output: output,
+			Authors: w.config.Authors,
+		}
 	}
 	adapters := promotions.Adapters(s, o)
 	if r.Adapters.Statuses != nil {

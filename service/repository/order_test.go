@@ -21,16 +21,22 @@ import (
 func TestOrderWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	s, head := demo(t)
-	w := &Session{Session: s, config: Config{Runtime: session.Runtime{Clock: time.Now}},
-		repo: Repository{Place: hint.NewPlace("hub", "acme/fleet")}, pushers: map[gitstore.Hash]*session.Session{}}
-	for text, lacks := range map[string]bool{"/sluice freeze prod --reason fire": true, "/sluice halt prod": true,
-		"/sluice rollback prod": true, "/sluice freeze prd --reason fire": false} {
+	w := &Session{
+		Session: s, config: Config{Runtime: session.Runtime{Clock: time.Now}},
+		repo: Repository{Place: hint.NewPlace("hub", "acme/fleet")}, pushers: map[gitstore.Hash]*session.Session{},
+	}
+	for text, lacks := range map[string]bool{
+		"/sluice freeze prod --reason fire": true, "/sluice halt prod": true,
+		"/sluice rollback prod": true, "/sluice freeze prd --reason fire": false,
+	} {
 		commands, problems := command.Parse(text)
 		if len(commands) != 1 || len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		_, err := w.Order(t.Context(), bot.Order{Command: commands[0], ID: "1",
-			By: bot.Person{User: forge.User{Login: "kim"}, Access: forge.AccessWrite}, Trunk: head})
+		_, err := w.Order(t.Context(), bot.Order{
+			Command: commands[0], ID: "1",
+			By: bot.Person{User: forge.User{Login: "kim"}, Access: forge.AccessWrite}, Trunk: head,
+		})
 		if _, ok := errors.AsType[*bot.NoRightError](err); ok != lacks || !errors.Is(err, bot.ErrRefused) {
 			t.Errorf("%s: the error is %v", text, err)
 		}
@@ -42,8 +48,10 @@ func demo(t *testing.T) (*session.Session, gitstore.Commit) {
 	t.Helper()
 	repo := hydratetest.Demo(t)
 	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Clock: time.Now}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: repo.Dir, Jobs: 1,
-		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	s, err := session.Open(t.Context(), r, session.Options{
+		Repo: repo.Dir, Jobs: 1,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

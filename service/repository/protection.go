@@ -95,7 +95,8 @@ const remedy = "protect env/*, cluster/* and sluice/* on the forge (docs/service
 // contain patterns. For a kind with several branches, it therefore asks the forge about an unused name first. If no
 // pattern protects that name, it asks about the existing branches of the kind.
 func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Repository, f *fleet.Fleet) (string,
-	error) {
+	error,
+) {
 	var environments, clusters []string
 	for _, e := range f.Spec.Environments {
 		environments = append(environments, f.EnvironmentBranch(e.Name))
@@ -143,7 +144,8 @@ func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Rep
 // openBranches returns the branches that are not protected, and whether the forge returned any. A branch that does
 // not exist and that no rule names is open, because anybody with write access can create it.
 func openBranches(ctx context.Context, p forge.Protection, repo forge.Repository, names []string) (open []string,
-	known bool, err error) {
+	known bool, err error,
+) {
 	for _, name := range names {
 		yes, err := p.Protected(ctx, repo, name)
 		if err != nil && !unknownBranch(err) {

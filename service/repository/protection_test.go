@@ -65,20 +65,44 @@ func TestUnprotectedBranches(t *testing.T) {
 		mostAsked       int
 	}{
 		"all by patterns": {[]string{"env/*", "cluster/*", "sluice/*"}, nil, 1000, "", 3},
-		"all by name": {[]string{"env/dev", "env/prod", "cluster/c0", "cluster/c1",
-			"sluice/state"}, nil, 2, "", 7},
-		"the records are open": {[]string{"env/*", "cluster/*"}, []string{"sluice/state"}, 2,
-			"sluice/state is not protected", 9},
-		"one environment is open": {[]string{"env/dev", "cluster/*", "sluice/*"}, []string{"env/prod"}, 2,
-			"env/prod is not protected", 9},
-		"a cluster is open": {[]string{"env/*", "cluster/c0", "sluice/*"}, []string{"cluster/*"}, 2,
-			"cluster/c1 is not protected", 9},
-		"clusters are open": {[]string{"env/*", "sluice/*"}, []string{"cluster/*"}, 6,
-			"cluster/c0, cluster/c1, cluster/c2 and 3 more are not protected", 9},
-		"many clusters without a pattern": {[]string{"env/*", "sluice/*"}, nil, 1000, "cluster/* is not protected",
-			4},
-		"branches that do not exist yet": {[]string{"env/dev"}, nil, 2,
-			"cluster/c0, cluster/c1, env/prod and 1 more are not protected", 9},
+		"all by name": {[]string{
+			"env/dev", "env/prod", "cluster/c0", "cluster/c1",
+			"sluice/state",
+		}, nil, 2, "", 7},
+		"the records are open": {
+			[]string{"env/*", "cluster/*"},
+			[]string{"sluice/state"},
+			2,
+			"sluice/state is not protected", 9,
+		},
+		"one environment is open": {
+			[]string{"env/dev", "cluster/*", "sluice/*"},
+			[]string{"env/prod"},
+			2,
+			"env/prod is not protected", 9,
+		},
+		"a cluster is open": {
+			[]string{"env/*", "cluster/c0", "sluice/*"},
+			[]string{"cluster/*"},
+			2,
+			"cluster/c1 is not protected", 9,
+		},
+		"clusters are open": {
+			[]string{"env/*", "sluice/*"},
+			[]string{"cluster/*"},
+			6,
+			"cluster/c0, cluster/c1, cluster/c2 and 3 more are not protected", 9,
+		},
+		"many clusters without a pattern": {
+			[]string{"env/*", "sluice/*"},
+			nil, 1000, "cluster/* is not protected",
+			4,
+		},
+		"branches that do not exist yet": {
+			[]string{"env/dev"},
+			nil, 2,
+			"cluster/c0, cluster/c1, env/prod and 1 more are not protected", 9,
+		},
 		"the credential sees no branch at all": {nil, nil, 2, "returns no information", 9},
 	} {
 		r := &rules{protected: c.protected, open: c.open}
@@ -105,8 +129,10 @@ func TestProtectionIsCached(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	r := &rules{protected: []string{"env/*", "cluster/*", "sluice/*"}}
 	c := Config{Protections: NewProtections(), Runtime: session.Runtime{Clock: func() time.Time { return now }}}
-	w := &Session{Session: s, config: c, repo: Repository{Place: hint.NewPlace("hub", "acme/fleet"), Protection: r},
-		pushers: map[gitstore.Hash]*session.Session{}}
+	w := &Session{
+		Session: s, config: c, repo: Repository{Place: hint.NewPlace("hub", "acme/fleet"), Protection: r},
+		pushers: map[gitstore.Hash]*session.Session{},
+	}
 	see := func(what, want string, asked bool) {
 		t.Helper()
 		before := len(r.asked)
@@ -154,8 +180,10 @@ func TestSignersDoNotReplaceProtection(t *testing.T) {
 		t.Fatalf("the fleet has no signers: %v", err)
 	}
 	c := Config{Protections: NewProtections(), Runtime: session.Runtime{Clock: time.Now}}
-	w := &Session{Session: s, config: c, repo: Repository{Place: hint.NewPlace("hub", "acme/fleet"),
-		Protection: &rules{open: []string{"*"}}}, pushers: map[gitstore.Hash]*session.Session{}}
+	w := &Session{Session: s, config: c, repo: Repository{
+		Place:      hint.NewPlace("hub", "acme/fleet"),
+		Protection: &rules{open: []string{"*"}},
+	}, pushers: map[gitstore.Hash]*session.Session{}}
 	if got, err := w.unprotected(t.Context(), tree, w.repo.Place.Repo()); err != nil ||
 		!strings.Contains(got, "not protected") {
 		t.Errorf("the result of unprotected is %q, the error is %v", got, err)

@@ -39,7 +39,8 @@ func (w Reviews) Review(ctx context.Context, r review.Request) (*review.Result, 
 
 // isolated reviews in a worker process. The merge request is one of the repository at from.
 func (w Reviews) isolated(ctx context.Context, from hint.Place, trunk gitstore.Hash, r review.Request) (*review.Result,
-	error) {
+	error,
+) {
 	r.Policy, r.Key = trunk, w.FingerprintKey()
 	s, err := w.reading(ctx, trunk, &r)
 	if err != nil {

@@ -108,15 +108,19 @@ func (c Config) Open(ctx context.Context, r Repository) (*Session, error) {
 	}
 	runtime := c.Runtime
 	runtime.Git = auth
-	opened, err := session.Open(ctx, runtime, session.Options{Repo: r.URL, Jobs: c.Jobs,
-		Renderer: c.Renderers(r.Place, worker.Trusted), Signer: c.Signer, Mirror: folder, OneListing: true}, nil)
+	opened, err := session.Open(ctx, runtime, session.Options{
+		Repo: r.URL, Jobs: c.Jobs,
+		Renderer: c.Renderers(r.Place, worker.Trusted), Signer: c.Signer, Mirror: folder, OneListing: true,
+	}, nil)
 	if err != nil {
 		release()
 		c.Mirrors.Discard(r.Place)
 		return nil, fmt.Errorf("mirror of %s: %w", r.Place, err)
 	}
-	return &Session{Session: opened, config: c, repo: r, pushers: map[gitstore.Hash]*session.Session{},
-		release: release}, nil
+	return &Session{
+		Session: opened, config: c, repo: r, pushers: map[gitstore.Hash]*session.Session{},
+		release: release,
+	}, nil
 }
 
 // Close releases the clone.
@@ -134,7 +138,8 @@ func (w *Session) Revision(ctx context.Context, rev string, also ...string) (git
 
 // Trunk implements bot.Commits.
 func (w *Session) Trunk(ctx context.Context, named func(ctx context.Context,
-	head gitstore.Commit) string) (gitstore.Commit, error) {
+	head gitstore.Commit) string,
+) (gitstore.Commit, error) {
 	tip, err := gitstore.FetchTrunk(ctx, w.Store, named)
 	if err == nil {
 		w.seen.Store(&tip)
@@ -280,7 +285,8 @@ func (w *Session) outputOf(ctx context.Context, tree gitstore.Hash) (forge.Repos
 }
 
 func (w *Session) outputPlace(ctx context.Context, tree gitstore.Hash) (repo forge.Repository, onForge bool,
-	err error) {
+	err error,
+) {
 	f, _, err := w.Fleet(ctx, tree)
 	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken {
 		return w.repo.Place.Repo(), false, err
@@ -341,7 +347,8 @@ type observedBranches struct {
 
 // Push implements gitstore.Branches.
 func (b observedBranches) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
-	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	o gitstore.PushOptions,
+) ([]gitstore.MoveResult, error) {
 	results, err := b.Branches.Push(ctx, w, moves, o)
 	b.observe.Pushed(results, err)
 	return results, err

@@ -42,8 +42,10 @@ func (w *Session) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, e
 				err.Error())
 		}
 	}
-	dry := promote.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs),
-		CommandPrefix: "sluice"}
+	dry := promote.Request{
+		Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs),
+		CommandPrefix: "sluice",
+	}
 	if r.Posted != nil {
 		dry.Adapters.Statuses = r.Posted.Reader(w.now())
 	}
@@ -58,7 +60,8 @@ func (w *Session) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, e
 
 // refreshStatuses reads the commit statuses of the rendered branches that are due.
 func (w *Session) refreshStatuses(ctx context.Context, s *session.Session, trunk gitstore.Hash,
-	into *site.Statuses) error {
+	into *site.Statuses,
+) error {
 	output, err := w.outputOf(ctx, trunk)
 	if err != nil {
 		return err

@@ -31,7 +31,8 @@ func TestTipsAskForNamesOnly(t *testing.T) {
 		Runtime: session.Runtime{Cache: t.TempDir(), Version: "test", Clock: time.Now}, Jobs: 1,
 		Mirrors: mirrors.New(filepath.Join(t.TempDir(), "mirrors"), 1<<30), Outputs: new(Outputs),
 		Renderers: func(hint.Place,
-			worker.Trust) renderer.Renderer {
+			worker.Trust,
+		) renderer.Renderer {
 			return renderer.NewEngine(renderer.DefaultLimits())
 		},
 	}
@@ -122,7 +123,8 @@ func TestSiteAsksForFewStatuses(t *testing.T) {
 		Outputs: new(Outputs), Statuses: new(Statuses), Verdicts: review.NewCache(), Authors: promotions.NewAuthors(),
 		Protections: NewProtections(),
 		Renderers: func(hint.Place,
-			worker.Trust) renderer.Renderer {
+			worker.Trust,
+		) renderer.Renderer {
 			return renderer.NewEngine(renderer.DefaultLimits())
 		},
 	}

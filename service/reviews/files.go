@@ -60,8 +60,10 @@ func (h *head) file() string {
 // public returns the entry for pages. A head counts as stored if this replica has its report, or if another replica
 // whose version writes the same pages shared it.
 func public(s *Store, e *entry) site.MergeRequest {
-	out := site.MergeRequest{Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target,
-		Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits}
+	out := site.MergeRequest{
+		Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target,
+		Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits,
+	}
 	for i := range e.Heads {
 		if h := e.Heads[i]; h.Fleet == "" {
 			h.Stored = h.Stored || h.Shared && s.shared != nil && h.Policy == s.policy

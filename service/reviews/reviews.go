@@ -113,8 +113,10 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 	}
 	h := head{
 		Policy: s.policy,
-		Head: site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict),
-			Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
+		Head: site.Head{
+			Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict),
+			Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText),
+		},
 	}
 	if fleet != p {
 		h.Fleet = fleet

@@ -26,13 +26,17 @@ const fleet = hint.Place("hub:acme/fleet")
 func commit(i int) string { return fmt.Sprintf("%040x", i) }
 
 func request(number int) *forge.MergeRequest {
-	return &forge.MergeRequest{Number: number, Title: fmt.Sprintf("Change %d", number), State: forge.Open,
-		URL: "https://hub.example.com/1", Author: forge.User{Login: "ada"}, TargetBranch: "main"}
+	return &forge.MergeRequest{
+		Number: number, Title: fmt.Sprintf("Change %d", number), State: forge.Open,
+		URL: "https://hub.example.com/1", Author: forge.User{Login: "ada"}, TargetBranch: "main",
+	}
 }
 
 func review(head string) *report.Review {
-	return &report.Review{Fleet: "demo", Base: commit(1), Head: head, Version: "test", Verdict: report.VerdictPass,
-		Changes: &diff.ChangeSet{}}
+	return &report.Review{
+		Fleet: "demo", Base: commit(1), Head: head, Version: "test", Verdict: report.VerdictPass,
+		Changes: &diff.ChangeSet{},
+	}
 }
 
 // ticking is a clock that advances with each look.

@@ -320,8 +320,13 @@ func TestUnshared(t *testing.T) {
 	}
 	h.down = false
 	name, good := h.lists[0].name, h.lists[0].data
-	h.lists = []list{{"", good}, {"../x-7", good}, {strings.Replace(name, "-7", "-8", 1), good}, {name, []byte("{}")},
-		{name + "-1", good}}
+	h.lists = []list{
+		{"", good},
+		{"../x-7", good},
+		{strings.Replace(name, "-7", "-8", 1), good},
+		{name, []byte("{}")},
+		{name + "-1", good},
+	}
 	refused := 0
 	must(t, b.Follow(t.Context(), func(string, error) { refused++ }))
 	if refused != len(h.lists) {

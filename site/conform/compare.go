@@ -46,8 +46,10 @@ func (c *comparison) app(ctx context.Context, name string, members []Member, sib
 	missing := slices.DeleteFunc(slices.Clone(siblings), func(s string) bool { return has[s] })
 	if len(missing) > len(has) { // most siblings lack the app: those that have it are the exception
 		for _, r := range list {
-			out.Variants = append(out.Variants, Variant{Clusters: names(r.members),
-				Causes: []Cause{{Text: "most siblings do not have the app"}}})
+			out.Variants = append(out.Variants, Variant{
+				Clusters: names(r.members),
+				Causes:   []Cause{{Text: "most siblings do not have the app"}},
+			})
 		}
 		out.Norm = nil
 		return out, nil
@@ -178,7 +180,8 @@ func names(members []Member) []string {
 
 // variant compares a rendering with the norm. used are the variables that account for differences that are left out.
 func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, r rendering) (v Variant, used []string,
-	err error) {
+	err error,
+) {
 	before, after := norm.members[0], r.members[0]
 	d, err := reader.Compare(ctx, [2]gitstore.Hash{norm.tree, r.tree})
 	if err != nil {
@@ -195,8 +198,10 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 		}
 	}
 	environment := after.Target.Cluster.Environment
-	changes := diff.Compare([]diff.Target{{App: after.Target.App.Name, Cluster: after.Target.Cluster.Name,
-		Environment: environment, Before: sides[0], After: sides[1]}},
+	changes := diff.Compare([]diff.Target{{
+		App: after.Target.App.Name, Cluster: after.Target.Cluster.Name,
+		Environment: environment, Before: sides[0], After: sides[1],
+	}},
 		nil, []string{environment}, one{})
 	facts := newFacts(c.fleet.Facts(before.Target), c.fleet.Facts(after.Target))
 	v.Clusters = names(r.members)

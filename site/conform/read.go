@@ -45,7 +45,8 @@ func Read(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet) ([]Member, e
 }
 
 func membersOf(ctx context.Context, store *gitstore.Store, f *fleet.Fleet, c *fleet.Cluster,
-	tip gitstore.Hash) ([]Member, error) {
+	tip gitstore.Hash,
+) ([]Member, error) {
 	commit, err := store.Commit(ctx, tip)
 	if err != nil {
 		return nil, err

@@ -128,8 +128,10 @@ func (x *Index) stored() *stored {
 		s.Trees[i] = storedTree{Hash: t.hash, Facts: t.facts}
 	}
 	for i, c := range x.clusters {
-		one := storedCluster{Name: c.name, State: c.state.Tree, Source: c.state.Source,
-			Targets: make([]storedTarget, len(c.targets))}
+		one := storedCluster{
+			Name: c.name, State: c.state.Tree, Source: c.state.Source,
+			Targets: make([]storedTarget, len(c.targets)),
+		}
 		for j, t := range c.targets {
 			one.Targets[j] = storedTarget{App: t.app, Tree: t.tree, Extra: t.extra}
 		}
@@ -140,8 +142,10 @@ func (x *Index) stored() *stored {
 
 // index returns ErrUnusable if a number names nothing.
 func (s *stored) index() (*Index, error) {
-	x := &Index{values: s.Values, facts: make([]fact, len(s.Facts)), trees: make([]tree, len(s.Trees)),
-		clusters: make([]cluster, len(s.Clusters))}
+	x := &Index{
+		values: s.Values, facts: make([]fact, len(s.Facts)), trees: make([]tree, len(s.Trees)),
+		clusters: make([]cluster, len(s.Clusters)),
+	}
 	valid := func(facts []uint32) bool {
 		return !slices.ContainsFunc(facts, func(n uint32) bool { return int(n) >= len(s.Facts) })
 	}

@@ -24,7 +24,8 @@ import (
 // Fleet brings an index up to date with the cluster branches of a fleet. trunk is the tree of the trunk's tip.
 // withValues also reads which values the layers set; without it, the value facts stay as they are. x may be nil.
 func Fleet(ctx context.Context, x *Index, h *hydrate.Hydrator, trunk gitstore.Hash, withValues bool) (*Index, Stats,
-	error) {
+	error,
+) {
 	if x == nil {
 		x = new(Index)
 	}
@@ -32,8 +33,10 @@ func Fleet(ctx context.Context, x *Index, h *hydrate.Hydrator, trunk gitstore.Ha
 	if err != nil {
 		return nil, Stats{}, err
 	}
-	r := &fleetReader{ctx: ctx, h: h, fleet: f, views: map[string]*source.View{}, files: h.Store.Snapshot(ctx, trunk),
-		parsed: map[string][]string{}, lists: map[string][]string{}}
+	r := &fleetReader{
+		ctx: ctx, h: h, fleet: f, views: map[string]*source.View{}, files: h.Store.Snapshot(ctx, trunk),
+		parsed: map[string][]string{}, lists: map[string][]string{},
+	}
 	clusters, err := r.clusters(withValues)
 	if err != nil {
 		return nil, Stats{}, err
@@ -96,8 +99,10 @@ func (r *fleetReader) clusters(withValues bool) ([]Cluster, error) {
 		}
 		// only a cluster whose state is new needs them
 		from := sync.OnceValue(func() sources { return sourcesOf(commit) })
-		one := Cluster{Name: c.Name, State: State{commit.Tree, runs(commit)},
-			Chart: func(app string) string { return r.chart(c.Name, app, from().of(app)) }}
+		one := Cluster{
+			Name: c.Name, State: State{commit.Tree, runs(commit)},
+			Chart: func(app string) string { return r.chart(c.Name, app, from().of(app)) },
+		}
 		if withValues {
 			one.Values = func(app string) []string { return r.values(c, app) }
 		}

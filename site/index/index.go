@@ -108,8 +108,15 @@ func (x *Index) Search(q Query, most int) (hits []Hit, total int) {
 	for _, one := range []struct {
 		text string
 		kind Kind
-	}{{q.Object, Object}, {q.Image, Image}, {q.Chart, Chart}, {q.Type, Type}, {q.Namespace, Namespace},
-		{q.Value, Value}, {q.Any, kinds}} {
+	}{
+		{q.Object, Object},
+		{q.Image, Image},
+		{q.Chart, Chart},
+		{q.Type, Type},
+		{q.Namespace, Namespace},
+		{q.Value, Value},
+		{q.Any, kinds},
+	} {
 		if strings.TrimSpace(one.text) != "" {
 			want = append(want, x.match(one.text, one.kind))
 		}

@@ -111,8 +111,13 @@ func TestUpdateFollowsTheChange(t *testing.T) {
 			t.Errorf("the earlier index changed: %q", old)
 		}
 		fresh, _ := refresh(t, r, nil)
-		for _, q := range []Query{{Image: fmt.Sprintf(":9.%d", i)}, {Image: fmt.Sprintf(":9.%d", i-1)}, {Any: "shop"},
-			{Value: "image.tag"}, {Chart: "web"}} {
+		for _, q := range []Query{
+			{Image: fmt.Sprintf(":9.%d", i)},
+			{Image: fmt.Sprintf(":9.%d", i-1)},
+			{Any: "shop"},
+			{Value: "image.tag"},
+			{Chart: "web"},
+		} {
 			if a, b := found(next, q), found(fresh, q); a != b {
 				t.Errorf("%+v: %q after an update, %q anew", q, a, b)
 			}
@@ -181,8 +186,10 @@ func TestFile(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	seed, err := cbor.Marshal((&Index{facts: []fact{{1, "a"}}, trees: []tree{{facts: []uint32{0}}},
-		clusters: []cluster{{name: "b", targets: []target{{app: "c"}}}}}).stored())
+	seed, err := cbor.Marshal((&Index{
+		facts: []fact{{1, "a"}}, trees: []tree{{facts: []uint32{0}}},
+		clusters: []cluster{{name: "b", targets: []target{{app: "c"}}}},
+	}).stored())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -236,17 +243,31 @@ func TestScanEqualsDecoding(t *testing.T) {
 func TestScanOddObjects(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]map[string]any{
-		"block": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "b"},
-			"data": map[string]any{"x": "kind: Pod\nimage: no\n  image: no\n", "image": "no",
-				"z": "metadata:\n  name: z\n"}},
-		"spec": {"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus",
-			"metadata": map[string]any{"name": "p"}, "spec": map[string]any{"image": "quay.io/prometheus:v2"}},
-		"quoted": {"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "1", "namespace": "true"},
-			"spec": map[string]any{"containers": []any{map[string]any{"args": []any{"a\nimage: no\n", "image: no"},
-				"image": "x: \"y\" #z", "name": "c"}}}},
-		"nested": {"apiVersion": "v1", "kind": "List2",
-			"metadata": map[string]any{"annotations": map[string]any{"image": "no", "name": "no"},
-				"labels": map[string]any{"name": "no"}, "name": "n"}, "image": map[string]any{"repository": "r"}},
+		"block": {
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "b"},
+			"data": map[string]any{
+				"x": "kind: Pod\nimage: no\n  image: no\n", "image": "no",
+				"z": "metadata:\n  name: z\n",
+			},
+		},
+		"spec": {
+			"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus",
+			"metadata": map[string]any{"name": "p"}, "spec": map[string]any{"image": "quay.io/prometheus:v2"},
+		},
+		"quoted": {
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "1", "namespace": "true"},
+			"spec": map[string]any{"containers": []any{map[string]any{
+				"args":  []any{"a\nimage: no\n", "image: no"},
+				"image": "x: \"y\" #z", "name": "c",
+			}}},
+		},
+		"nested": {
+			"apiVersion": "v1", "kind": "List2",
+			"metadata": map[string]any{
+				"annotations": map[string]any{"image": "no", "name": "no"},
+				"labels":      map[string]any{"name": "no"}, "name": "n",
+			}, "image": map[string]any{"repository": "r"},
+		},
 	} {
 		data, err := manifest.Append(nil, o)
 		if err != nil {
@@ -265,8 +286,10 @@ func compareScan(t *testing.T, name string, data []byte) {
 	o := list[0]
 	meta, _ := o["metadata"].(map[string]any)
 	text := func(v any) string { s, _ := v.(string); return s }
-	want := scanned{apiVersion: text(o["apiVersion"]), kind: text(o["kind"]), name: text(meta["name"]),
-		namespace: text(meta["namespace"])}
+	want := scanned{
+		apiVersion: text(o["apiVersion"]), kind: text(o["kind"]), name: text(meta["name"]),
+		namespace: text(meta["namespace"]),
+	}
 	for _, key := range []string{"metadata", "data", "stringData"} {
 		delete(o, key)
 	}
@@ -324,8 +347,10 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 	hash := func(n byte) (h gitstore.Hash) { h[0] = n; return h }
 	objects := pushed{
 		hash(1): []gitstore.Entry{{Name: "shop", Mode: gitstore.ModeTree, Hash: hash(2)}},
-		hash(2): []gitstore.Entry{{Name: "a.yaml", Mode: gitstore.ModeFile, Hash: hash(3)},
-			{Name: "b.yaml", Mode: gitstore.ModeFile, Hash: hash(4)}},
+		hash(2): []gitstore.Entry{
+			{Name: "a.yaml", Mode: gitstore.ModeFile, Hash: hash(3)},
+			{Name: "b.yaml", Mode: gitstore.ModeFile, Hash: hash(4)},
+		},
 		hash(3): fmt.Errorf("blob: %w", gitstore.ErrTooLarge),
 		hash(4): "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shop\n",
 	}

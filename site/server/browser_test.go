@@ -20,8 +20,10 @@ func (s *movingSource) Read(_ context.Context, name string, _ *site.Fleet) (*sit
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := site.Commit{Hash: head, Subject: s.tips}
-	return &site.Fleet{Name: name, Trunk: "main", Made: time.Now(), Tip: c,
-		Environments: []*site.Environment{{Name: "prod", Branch: "env/prod", Tip: head, Commit: c}}}, nil
+	return &site.Fleet{
+		Name: name, Trunk: "main", Made: time.Now(), Tip: c,
+		Environments: []*site.Environment{{Name: "prod", Branch: "env/prod", Tip: head, Commit: c}},
+	}, nil
 }
 
 // TestLivePageInChromium: an open page shows a branch that moved within seconds, without being loaded again. What the

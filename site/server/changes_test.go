@@ -14,8 +14,10 @@ import (
 
 func (s *source) Changes(_ context.Context, repository string, c site.Change) (*report.Review, error) {
 	s.changes.Add(1)
-	return &report.Review{Fleet: repository, Base: c.Before, Head: c.After, Verdict: report.VerdictPass,
-		Changes: &diff.ChangeSet{}}, nil
+	return &report.Review{
+		Fleet: repository, Base: c.Before, Head: c.After, Verdict: report.VerdictPass,
+		Changes: &diff.ChangeSet{},
+	}, nil
 }
 
 // historySource has an environment with a history.
@@ -25,14 +27,19 @@ type historySource struct {
 }
 
 func (s *historySource) Read(_ context.Context, name string, _ *site.Fleet) (*site.Fleet, error) {
-	e := &site.Environment{Name: "prod", History: []site.Event{{Commit: head, Before: older},
-		{At: time.Now(), Kind: "freeze"}, {Commit: older}}}
+	e := &site.Environment{Name: "prod", History: []site.Event{
+		{Commit: head, Before: older},
+		{At: time.Now(), Kind: "freeze"},
+		{Commit: older},
+	}}
 	tip := head
 	if moved := s.trunk.Load(); moved != nil {
 		tip = *moved
 	}
-	return &site.Fleet{Name: name, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: tip},
-		Environments: []*site.Environment{e}}, nil
+	return &site.Fleet{
+		Name: name, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: tip},
+		Environments: []*site.Environment{e},
+	}, nil
 }
 
 const older = "89abcdef0123456789abcdef0123456789abcdef"

@@ -32,8 +32,10 @@ func TestExpiredSession(t *testing.T) {
 	if _, known := s.Person(r); known {
 		t.Error("an expired session is known")
 	}
-	for back, want := range map[string]string{"/a/-/b?q=1": "/a/-/b?q=1", "//evil.example.com": "/",
-		"https://evil.example.com/": "/", "/\\evil": "/", "": "/"} {
+	for back, want := range map[string]string{
+		"/a/-/b?q=1": "/a/-/b?q=1", "//evil.example.com": "/",
+		"https://evil.example.com/": "/", "/\\evil": "/", "": "/",
+	} {
 		if got := local(back); got != want {
 			t.Errorf("%q leads to %q", back, got)
 		}

@@ -49,8 +49,10 @@ func (h Head) Path() string {
 // overview.
 func (h Head) Back() report.Link {
 	if h.Repository == h.Fleet {
-		return report.Link{Name: fmt.Sprintf("Reviewed heads of !%d", h.Number),
-			Address: fmt.Sprintf("../%d.html", h.Number)}
+		return report.Link{
+			Name:    fmt.Sprintf("Reviewed heads of !%d", h.Number),
+			Address: fmt.Sprintf("../%d.html", h.Number),
+		}
 	}
 	up := strings.Count(strings.TrimPrefix(h.Path(), h.Fleet+"/-/"), "/")
 	return report.Link{Name: "Overview of the fleet", Address: strings.Repeat("../", up) + "index.html"}

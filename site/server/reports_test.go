@@ -97,23 +97,29 @@ func TestReport(t *testing.T) {
 func TestReportOfAnotherRepository(t *testing.T) {
 	t.Parallel()
 	const fleet, other = "acme/fleet", "acme/group/components"
-	may := map[string][]string{"ada": {fleet, other}, "bob": {fleet}, "carol": {other}, "dan": {},
-		"eve": {fleet, other}}
+	may := map[string][]string{
+		"ada": {fleet, other}, "bob": {fleet}, "carol": {other}, "dan": {},
+		"eve": {fleet, other},
+	}
 	var asked sync.Map
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{},
+	h := start(t, server.Config{
+		Source: &source{tips: "1"}, Access: everybody{},
 		Rights: func(_ context.Context, person, repository string) (bool, error) {
 			asked.Store(repository, true)
 			if person == "eve" && repository == other {
 				return true, errors.New("the forge does not answer")
 			}
 			return slices.Contains(may[person], repository), nil
-		}})
+		},
+	})
 	page := server.Head{Fleet: fleet, Repository: other, Number: 7, Commit: head}.Path()
 	if page != "acme/fleet/-/merge-requests/of/acme/group/components/7/"+head+".html" {
 		t.Errorf("the page is at %s", page)
 	}
-	for _, one := range []server.Head{{Fleet: fleet, Repository: other, Number: 7, Commit: head},
-		{Fleet: fleet, Repository: fleet, Number: 7, Commit: head}} {
+	for _, one := range []server.Head{
+		{Fleet: fleet, Repository: other, Number: 7, Commit: head},
+		{Fleet: fleet, Repository: fleet, Number: 7, Commit: head},
+	} {
 		want := fleet + "/-/index.html"
 		if one.Repository == fleet {
 			want = fleet + "/-/merge-requests/7.html"
@@ -161,15 +167,19 @@ func TestReportOfAnotherRepository(t *testing.T) {
 func TestReportWithCompanions(t *testing.T) {
 	t.Parallel()
 	const fleet = "acme/fleet"
-	may := map[string][]string{"ada": {fleet, "acme/one", "acme/two"}, "bob": {fleet}, "carol": {fleet, "acme/one"},
-		"dan": {"acme/one", "acme/two"}, "eve": {fleet, "acme/one"}}
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{},
+	may := map[string][]string{
+		"ada": {fleet, "acme/one", "acme/two"}, "bob": {fleet}, "carol": {fleet, "acme/one"},
+		"dan": {"acme/one", "acme/two"}, "eve": {fleet, "acme/one"},
+	}
+	h := start(t, server.Config{
+		Source: &source{tips: "1"}, Access: everybody{},
 		Rights: func(_ context.Context, person, repository string) (bool, error) {
 			if person == "eve" && repository == "acme/two" {
 				return true, errors.New("the forge does not answer")
 			}
 			return slices.Contains(may[person], repository), nil
-		}})
+		},
+	})
 	page := server.Head{Fleet: fleet, Repository: fleet, Number: 8, Commit: head}.Path()
 	for person, want := range map[string]int{"ada": 200, "bob": 404, "carol": 404, "dan": 404, "eve": 503} {
 		if code, body := get(t, h.Client(), h.URL+"/"+page, "X-Person", person); code != want ||

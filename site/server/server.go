@@ -268,8 +268,10 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request, person string) {
 	if unknown != "" && len(names) == 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	if err := homeTemplate.Execute(w, map[string]any{"Names": names, "Person": person,
-		"Unknown": unknown}); err != nil {
+	if err := homeTemplate.Execute(w, map[string]any{
+		"Names": names, "Person": person,
+		"Unknown": unknown,
+	}); err != nil {
 		s.config.Log.Debug("the list of repositories was not sent", "error", err)
 	}
 }

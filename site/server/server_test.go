@@ -45,8 +45,10 @@ func (s *source) Reviews(string) (version string, list func() []site.MergeReques
 
 func (s *source) mergeRequests() (out []site.MergeRequest) {
 	for i := range s.reviews.Load() {
-		out = append(out, site.MergeRequest{Number: int(i) + 1, Title: "Change " + strconv.FormatInt(i+1, 10),
-			State: "open"})
+		out = append(out, site.MergeRequest{
+			Number: int(i) + 1, Title: "Change " + strconv.FormatInt(i+1, 10),
+			State: "open",
+		})
 	}
 	return out
 }
@@ -67,8 +69,10 @@ func (s *source) Read(_ context.Context, name string, _ *site.Fleet) (*site.Flee
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &site.Cluster{Name: "prod-1", Environment: &site.Environment{Name: "prod"}, Health: s.health.Load()}
-	return &site.Fleet{Clusters: []*site.Cluster{c}, Name: name + " at " + s.tips, Trunk: "main", Made: time.Now(),
-		Tip: site.Commit{Hash: "0123456789abcdef"}, Reviews: true, MergeRequests: s.mergeRequests()}, nil
+	return &site.Fleet{
+		Clusters: []*site.Cluster{c}, Name: name + " at " + s.tips, Trunk: "main", Made: time.Now(),
+		Tip: site.Commit{Hash: "0123456789abcdef"}, Reviews: true, MergeRequests: s.mergeRequests(),
+	}, nil
 }
 
 func (s *source) move(to string) {
@@ -128,8 +132,10 @@ func TestLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	h := start(t, server.Config{Source: &source{tips: "1"}})
 	page := h.URL + "/acme/fleet/-/index.html"
-	for host, want := range map[string]int{"localhost": 200, "localhost:8081": 200, "127.0.0.1": 200, "[::1]:80": 200,
-		"evil.example.com": 403, "127.0.0.1.evil.example.com": 403, "10.0.0.1": 403} {
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:8081": 200, "127.0.0.1": 200, "[::1]:80": 200,
+		"evil.example.com": 403, "127.0.0.1.evil.example.com": 403, "10.0.0.1": 403,
+	} {
 		if got, _ := get(t, h.Client(), page, "Host", host); got != want {
 			t.Errorf("host %s: %d, want %d", host, got, want)
 		}
@@ -247,8 +253,10 @@ func TestLostRight(t *testing.T) {
 	may.Store(true)
 	c := &clock{}
 	h := start(t, server.Config{
-		Source: &source{tips: "1"}, Clock: c.now, Access: server.Proxy{Header: "X-User",
-			From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Source: &source{tips: "1"}, Clock: c.now, Access: server.Proxy{
+			Header: "X-User",
+			From:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		},
 		Rights: func(context.Context, string, string) (bool, error) {
 			if broken.Load() {
 				return true, errors.New("the forge does not answer")
@@ -428,8 +436,10 @@ func TestTenThousandRequests(t *testing.T) {
 type place struct{ back string }
 
 func (p place) URL(_ context.Context, state, nonce, verifier string) (string, error) {
-	return p.back + "?" + url.Values{"state": {state}, "code": {"code-of-ada"}, "nonce": {nonce},
-		"verifier": {verifier}}.Encode(), nil
+	return p.back + "?" + url.Values{
+		"state": {state}, "code": {"code-of-ada"}, "nonce": {nonce},
+		"verifier": {verifier},
+	}.Encode(), nil
 }
 
 func (place) Identity() string { return "place" }
@@ -469,9 +479,11 @@ func TestSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, cookie := range map[string]string{"none": "", "forged": "eyJuIjoiYWRhIn0=",
+	for name, cookie := range map[string]string{
+		"none": "", "forged": "eyJuIjoiYWRhIn0=",
 		"cut": session[:len(session)-4], "changed": session[:10] + "x" + session[11:],
-		"of the sign-in": "sluice-session=" + session} {
+		"of the sign-in": "sluice-session=" + session,
+	} {
 		if code, _ := get(t, none, page, "Cookie", "sluice-session="+cookie); code != http.StatusFound {
 			t.Errorf("a cookie that is %s: %d", name, code)
 		}

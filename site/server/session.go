@@ -108,7 +108,8 @@ func (s *Sessions) name(what string) string {
 }
 
 func (s *Sessions) set(w http.ResponseWriter, codec *securecookie.SecureCookie, what string, value any,
-	age time.Duration) error {
+	age time.Duration,
+) error {
 	text, err := codec.Encode(s.name(what), value)
 	if err != nil {
 		return fmt.Errorf("cookie: %w", err)

@@ -49,8 +49,10 @@ func newProvider(t *testing.T, claims map[string]any) *httptest.Server {
 			"/token", "jwks_uri": s.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"}})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1", Algorithm: "RS256",
-			Use: "sig"}}})
+		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+			Key: &key.PublicKey, KeyID: "1", Algorithm: "RS256",
+			Use: "sig",
+		}}})
 	})
 	var nonce atomic.Value
 	nonce.Store("nonce")
@@ -69,8 +71,10 @@ func newProvider(t *testing.T, claims map[string]any) *httptest.Server {
 			http.Error(w, "bad code", http.StatusBadRequest)
 			return
 		}
-		body := map[string]any{"iss": s.URL, "aud": "client", "sub": "1", "iat": time.Now().Unix(),
-			"exp": time.Now().Add(time.Hour).Unix(), "nonce": nonce.Load()}
+		body := map[string]any{
+			"iss": s.URL, "aud": "client", "sub": "1", "iat": time.Now().Unix(),
+			"exp": time.Now().Add(time.Hour).Unix(), "nonce": nonce.Load(),
+		}
 		maps.Copy(body, claims)
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -107,20 +111,32 @@ func TestOIDC(t *testing.T) {
 		code      string
 		want, err string
 	}{
-		"verified address": {claims: map[string]any{"email": "ada@example.com", "email_verified": true},
-			want: "ada@example.com"},
+		"verified address": {
+			claims: map[string]any{"email": "ada@example.com", "email_verified": true},
+			want:   "ada@example.com",
+		},
 		"another address": {claims: map[string]any{"email": "ada@example.com"}, err: "not verified"},
-		"user name": {claims: map[string]any{"preferred_username": "ada"},
-			o: server.OIDC{Claim: "preferred_username"}, want: "ada"},
+		"user name": {
+			claims: map[string]any{"preferred_username": "ada"},
+			o:      server.OIDC{Claim: "preferred_username"}, want: "ada",
+		},
 		"no name": {o: server.OIDC{Claim: "preferred_username"}, err: "no claim"},
-		"group": {claims: map[string]any{"n": "ada", "groups": []string{"x", "sre"}},
-			o: server.OIDC{Claim: "n", Groups: []string{"sre"}}, want: "ada"},
-		"other group": {claims: map[string]any{"n": "ada", "groups": []string{"x"}},
-			o: server.OIDC{Claim: "n", Groups: []string{"sre"}}, err: "not among"},
-		"other sign-in": {claims: map[string]any{"n": "ada", "nonce": "other"}, o: server.OIDC{Claim: "n"},
-			err: "another sign-in"},
-		"other audience": {claims: map[string]any{"n": "ada", "aud": "other"}, o: server.OIDC{Claim: "n"},
-			err: "audience"},
+		"group": {
+			claims: map[string]any{"n": "ada", "groups": []string{"x", "sre"}},
+			o:      server.OIDC{Claim: "n", Groups: []string{"sre"}}, want: "ada",
+		},
+		"other group": {
+			claims: map[string]any{"n": "ada", "groups": []string{"x"}},
+			o:      server.OIDC{Claim: "n", Groups: []string{"sre"}}, err: "not among",
+		},
+		"other sign-in": {
+			claims: map[string]any{"n": "ada", "nonce": "other"}, o: server.OIDC{Claim: "n"},
+			err: "another sign-in",
+		},
+		"other audience": {
+			claims: map[string]any{"n": "ada", "aud": "other"}, o: server.OIDC{Claim: "n"},
+			err: "audience",
+		},
 		"expired":  {claims: map[string]any{"n": "ada", "exp": 1}, o: server.OIDC{Claim: "n"}, err: "expired"},
 		"bad code": {o: server.OIDC{Claim: "n"}, code: "bad", err: "exchange"},
 	} {
@@ -154,8 +170,10 @@ func TestOIDC(t *testing.T) {
 func TestGitHub(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
-	in := server.GitHub{Web: p.URL, API: p.URL + "/", ClientID: "client", ClientSecret: "secret",
-		Redirect: "https://s.example.com/-/callback", Client: p.Client()}
+	in := server.GitHub{
+		Web: p.URL, API: p.URL + "/", ClientID: "client", ClientSecret: "secret",
+		Redirect: "https://s.example.com/-/callback", Client: p.Client(),
+	}
 	if u, err := in.URL(t.Context(), "state", "", "verifier"); err != nil ||
 		!strings.HasPrefix(u, p.URL+"/login/oauth/authorize?") || !strings.Contains(u, "code_challenge=") ||
 		strings.Contains(u, "scope=") {
@@ -176,12 +194,15 @@ func TestGitLab(t *testing.T) {
 	p := newProvider(t, map[string]any{"preferred_username": "ada", "name": "eve", "email": "eve@example.com"})
 	var h *httptest.Server
 	h = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+		r *http.Request,
+	) {
 		h.Config.Handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(h.Close)
-	in := server.OIDC{Issuer: p.URL, ClientID: "client", ClientSecret: "secret", Redirect: h.URL + "/-/callback",
-		Claim: "preferred_username", Rights: true, Client: p.Client()}.SignIn()
+	in := server.OIDC{
+		Issuer: p.URL, ClientID: "client", ClientSecret: "secret", Redirect: h.URL + "/-/callback",
+		Claim: "preferred_username", Rights: true, Client: p.Client(),
+	}.SignIn()
 	sessions, err := server.NewSessions(in, []byte("key"), h.URL, quiet())
 	if err != nil {
 		t.Fatal(err)
@@ -189,10 +210,12 @@ func TestGitLab(t *testing.T) {
 	var may atomic.Value
 	may.Store("ada")
 	at := &clock{}
-	s := server.New(server.Config{Source: &source{tips: "1"}, Access: sessions, Clock: at.now, Log: quiet(),
+	s := server.New(server.Config{
+		Source: &source{tips: "1"}, Access: sessions, Clock: at.now, Log: quiet(),
 		Rights: func(_ context.Context, person, repository string) (bool, error) {
 			return person == may.Load() && repository == "acme/fleet", nil
-		}})
+		},
+	})
 	t.Cleanup(s.Close)
 	h.Config.Handler = s
 	client := &http.Client{}
@@ -234,8 +257,10 @@ func TestProviderThatIsDown(t *testing.T) {
 		}
 		return through.RoundTrip(r)
 	})
-	in := server.OIDC{Issuer: p.URL, ClientID: "client", ClientSecret: "secret",
-		Redirect: "https://s.example.com/-/callback", Claim: "n", Client: client}.SignIn()
+	in := server.OIDC{
+		Issuer: p.URL, ClientID: "client", ClientSecret: "secret",
+		Redirect: "https://s.example.com/-/callback", Claim: "n", Client: client,
+	}.SignIn()
 	sessions, err := server.NewSessions(in, []byte(strings.Repeat("k", 64)), "https://s.example.com",
 		slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -124,14 +124,16 @@ func TestOutageTellsNothing(t *testing.T) {
 			c := &clock{}
 			var broken atomic.Bool
 			var asked atomic.Int64
-			h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now,
+			h := start(t, server.Config{
+				Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now,
 				Rights: func(_ context.Context, _, repository string) (bool, error) {
 					asked.Add(1)
 					if broken.Load() {
 						return false, &promote.UnavailableError{Err: errors.New("the forge does not answer")}
 					}
 					return repository == "acme/fleet", nil
-				}})
+				},
+			})
 			for _, p := range paths {
 				get(t, h.Client(), h.URL+p, "X-Person", "bob")
 			}
@@ -159,11 +161,13 @@ func TestProbesAreBounded(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	c := &clock{}
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now,
+	h := start(t, server.Config{
+		Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now,
 		Rights: func(_ context.Context, _, repository string) (bool, error) {
 			asked.Add(1)
 			return repository == "acme/fleet", nil
-		}})
+		},
+	})
 	look := func(name string) int {
 		code, _ := get(t, h.Client(), h.URL+"/"+name+"/-/index.html", "X-Person", "bob")
 		return code
@@ -177,8 +181,10 @@ func TestProbesAreBounded(t *testing.T) {
 	if n := asked.Load(); n > 60 {
 		t.Errorf("100 names ask the forge %d times", n)
 	}
-	for name, want := range map[string]int{"secret/fleet": 429, "secret/none": 429, "secret/1": 404,
-		"acme/fleet": 200} {
+	for name, want := range map[string]int{
+		"secret/fleet": 429, "secret/none": 429, "secret/1": 404,
+		"acme/fleet": 200,
+	} {
 		if code := look(name); code != want {
 			t.Errorf("%s: the status code is %d, want %d", name, code, want)
 		}
@@ -193,11 +199,13 @@ func TestProbesAreBounded(t *testing.T) {
 func TestHomeAsksOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{},
+	h := start(t, server.Config{
+		Source: &source{tips: "1"}, Access: everybody{},
 		Rights: func(context.Context, string, string) (bool, error) {
 			asked.Add(1)
 			return false, fmt.Errorf("github: %w", &promote.UnavailableError{Err: errors.New("rate limit")})
-		}})
+		},
+	})
 	if code, _ := get(t, h.Client(), h.URL+"/", "X-Person", "ada"); code != 503 || asked.Load() != 1 {
 		t.Errorf("%d, the forge is asked %d times", code, asked.Load())
 	}
@@ -246,8 +254,10 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s has one tag for two encodings", name)
 		}
 		for encoding, tag := range tags {
-			for have, want := range map[string]int{tag: 304, "W/" + tag: 304, `"other", ` + tag: 304, "*": 304,
-				`"other"`: 200} {
+			for have, want := range map[string]int{
+				tag: 304, "W/" + tag: 304, `"other", ` + tag: 304, "*": 304,
+				`"other"`: 200,
+			} {
 				if code, _, body := send("Accept-Encoding", encoding, "If-None-Match", have); code != want ||
 					want == 304 && len(body) > 0 {
 					t.Errorf("%s, %s, of which the client has %s: %d, %d bytes", name, encoding, have, code, len(body))
@@ -262,7 +272,8 @@ func TestPersonLeaves(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{},
+	h := start(t, server.Config{
+		Source: &source{tips: "1"}, Access: everybody{},
 		Rights: func(ctx context.Context, _, _ string) (bool, error) {
 			once.Do(func() { close(asked) })
 			select {
@@ -271,7 +282,8 @@ func TestPersonLeaves(t *testing.T) {
 			case <-ctx.Done():
 				return false, ctx.Err()
 			}
-		}})
+		},
+	})
 	ctx, leave := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/acme/fleet/-/index.html", http.NoBody)
 	if err != nil {

@@ -102,17 +102,25 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 func TestTemplatesOfCommitStatuses(t *testing.T) {
 	s := newSource(t)
 	app := map[string]any{"app": map[string]any{
-		"metadata": map[string]any{"name": "prod-eu-1.shop", "labels": map[string]any{"sluice.dev/app": "shop",
-			"sluice.dev/cluster": "prod-eu-1"}},
+		"metadata": map[string]any{"name": "prod-eu-1.shop", "labels": map[string]any{
+			"sluice.dev/app":     "shop",
+			"sluice.dev/cluster": "prod-eu-1",
+		}},
 		"status": map[string]any{"sync": map[string]any{"revision": now}},
 	}}
 	for _, c := range []struct{ url, api, path, header, field, failed string }{
-		{"https://github.com/acme/fleet.git", "https://api.github.com", "repos/acme/fleet/statuses/" + now,
-			"Authorization: Bearer $sluice-token", "context", "failure"},
-		{"https://github.example.com/acme/fleet.git", "https://github.example.com/api/v3",
-			"repos/acme/fleet/statuses/" + now, "Authorization: Bearer $sluice-token", "context", "failure"},
-		{"git@gitlab.com:acme/platform/fleet.git", "https://gitlab.com/api/v4",
-			"projects/acme%2Fplatform%2Ffleet/statuses/" + now, "PRIVATE-TOKEN: $sluice-token", "name", "failed"},
+		{
+			"https://github.com/acme/fleet.git", "https://api.github.com", "repos/acme/fleet/statuses/" + now,
+			"Authorization: Bearer $sluice-token", "context", "failure",
+		},
+		{
+			"https://github.example.com/acme/fleet.git", "https://github.example.com/api/v3",
+			"repos/acme/fleet/statuses/" + now, "Authorization: Bearer $sluice-token", "context", "failure",
+		},
+		{
+			"git@gitlab.com:acme/platform/fleet.git", "https://gitlab.com/api/v4",
+			"projects/acme%2Fplatform%2Ffleet/statuses/" + now, "PRIVATE-TOKEN: $sluice-token", "name", "failed",
+		},
 	} {
 		config := configMap(t, s.bootstrap("argocd", "prod-eu-1", "--url="+c.url))
 		var service struct {
@@ -131,8 +139,10 @@ func TestTemplatesOfCommitStatuses(t *testing.T) {
 		if service.RetryMax != 8 || service.RetryWaitMax != 30*time.Second {
 			t.Errorf("%s: a post is repeated %d times, at most every %s", c.url, service.RetryMax, service.RetryWaitMax)
 		}
-		for name, state := range map[string]string{"template.sluice-healthy": "success",
-			"template.sluice-failed": c.failed} {
+		for name, state := range map[string]string{
+			"template.sluice-healthy": "success",
+			"template.sluice-failed":  c.failed,
+		} {
 			var notification struct {
 				Webhook map[string]struct{ Method, Path, Body string }
 			}

@@ -34,10 +34,12 @@ func TestFieldsOfFluxAreDocumented(t *testing.T) {
 		fields  []string
 		refused map[string]string // examples
 	}{
-		{"Kustomization", fields.Names(reflect.TypeFor[kustomizev1.KustomizationSpec](), "patches", "images"),
+		{
+			"Kustomization", fields.Names(reflect.TypeFor[kustomizev1.KustomizationSpec](), "patches", "images"),
 			map[string]string{
 				"kubeConfig": kustomization + "  kubeConfig: {secretRef: {name: x}}\n",
-			}},
+			},
+		},
 		{"HelmRelease", fields.Names(reflect.TypeFor[helmv2.HelmReleaseSpec](), "postRenderers.kustomize.patches",
 			"postRenderers.kustomize.images"), map[string]string{
 			"kubeConfig": release + "  kubeConfig: {secretRef: {name: x}}\n" + repository,

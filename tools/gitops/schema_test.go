@@ -34,12 +34,18 @@ var released = []struct {
 	module, sum string
 	files       []string
 }{
-	{"github.com/fluxcd/source-controller@v1.9.6", "h1:nG534/bI6nVpyHra7ONAk6xDB3xPsVT+EOLHZHXPrrc=",
-		[]string{"config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml"}},
-	{"github.com/fluxcd/kustomize-controller@v1.9.6", "h1:XB+G3A0mky0j5uVHZWv4oSlS2RvZBoNIUhstIvY0JKE=",
-		[]string{"config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml"}},
-	{"github.com/argoproj/argo-cd/v3@v3.5.7", "h1:Xm1BF+I5OgDKUG3SDK49vn2/Y5AMyaNVko+/JT08gj0=",
-		[]string{"manifests/crds/application-crd.yaml", "manifests/crds/applicationset-crd.yaml"}},
+	{
+		"github.com/fluxcd/source-controller@v1.9.6", "h1:nG534/bI6nVpyHra7ONAk6xDB3xPsVT+EOLHZHXPrrc=",
+		[]string{"config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml"},
+	},
+	{
+		"github.com/fluxcd/kustomize-controller@v1.9.6", "h1:XB+G3A0mky0j5uVHZWv4oSlS2RvZBoNIUhstIvY0JKE=",
+		[]string{"config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml"},
+	},
+	{
+		"github.com/argoproj/argo-cd/v3@v3.5.7", "h1:Xm1BF+I5OgDKUG3SDK49vn2/Y5AMyaNVko+/JT08gj0=",
+		[]string{"manifests/crds/application-crd.yaml", "manifests/crds/applicationset-crd.yaml"},
+	},
 }
 
 // Checks every kind of output against the projects' schemas as an API server does: defaults, types, rules in CEL, and
@@ -68,8 +74,10 @@ func TestPrintedObjectsFitTheCRDs(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"GitRepository", "Kustomization", "Provider", "Alert", "Receiver", "Application",
-		"ApplicationSet", "ConfigMap", "Namespace"} {
+	for _, kind := range []string{
+		"GitRepository", "Kustomization", "Provider", "Alert", "Receiver", "Application",
+		"ApplicationSet", "ConfigMap", "Namespace",
+	} {
 		if seen[kind] == 0 {
 			t.Errorf("no %s was printed", kind)
 		}
@@ -97,15 +105,21 @@ func TestBrokenObjectsDoNotFit(t *testing.T) {
 		want  string
 	}{
 		"misspelt": {"Kustomization", true, []string{"spec", "prunes"}, "spec.prunes"},
-		"misspelt, deep": {"Application", true, []string{"spec", "syncPolicy", "automated", "selfheal"},
-			"spec.syncPolicy.automated.selfheal"},
+		"misspelt, deep": {
+			"Application", true,
+			[]string{"spec", "syncPolicy", "automated", "selfheal"},
+			"spec.syncPolicy.automated.selfheal",
+		},
 		"no type of it":    {"Kustomization", "yes", []string{"spec", "prune"}, "spec.prune"},
 		"no duration":      {"GitRepository", "soon", []string{"spec", "interval"}, "spec.interval"},
 		"scp's address":    {"GitRepository", "git@github.com:acme/fleet.git", []string{"spec", "url"}, "spec.url"},
 		"missing":          {"Kustomization", nil, []string{"spec", "sourceRef"}, "spec.sourceRef"},
 		"unknown provider": {"Provider", "githubb", []string{"spec", "type"}, "spec.type"},
-		"misspelt provider": {"Provider", "x", []string{"spec", "commitStatusExpression"},
-			"spec.commitStatusExpression"},
+		"misspelt provider": {
+			"Provider", "x",
+			[]string{"spec", "commitStatusExpression"},
+			"spec.commitStatusExpression",
+		},
 		"rule in CEL":        {"Provider", "slack", []string{"spec", "type"}, "commitStatusExpr"},
 		"receiver's secret":  {"Receiver", nil, []string{"spec", "secretRef"}, "secretRef is required"},
 		"misspelt exclusion": {"Alert", []any{}, []string{"spec", "exclusions"}, "spec.exclusions"},

@@ -196,7 +196,9 @@ func serve(t *testing.T, root string) *httptest.Server {
 	}
 	return httptest.NewServer(&cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
-			"GIT_CONFIG_GLOBAL=/dev/null"},
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null",
+		},
 	})
 }

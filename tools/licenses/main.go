@@ -23,8 +23,10 @@ var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/a
 
 // permitted are licenses that are compatible with Apache-2.0 and require only notices; MPL-2.0 is permitted for
 // unchanged files.
-var permitted = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0", "0BSD", "Unlicense",
-	"CC0-1.0", "MIT-0", "Zlib", "BSD-2-Clause-FreeBSD", "BSD-2-Clause-Views"}
+var permitted = []string{
+	"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0", "0BSD", "Unlicense",
+	"CC0-1.0", "MIT-0", "Zlib", "BSD-2-Clause-FreeBSD", "BSD-2-Clause-Views",
+}
 
 // chosen has the license of modules that offer several, or whose other license applies to documentation. A person has
 // checked them.

@@ -57,8 +57,10 @@ func open(t *testing.T, w World, repo forge.Repository, branch string) forge.Mer
 
 func testMergeRequest(t *testing.T, w World) {
 	repo := scene(t, w)
-	want := w.Open(t, repo, Scene{Title: "Raise replicas", Body: "for the sale", Author: "ada", SourceBranch: "sale",
-		Labels: []string{"prod"}})
+	want := w.Open(t, repo, Scene{
+		Title: "Raise replicas", Body: "for the sale", Author: "ada", SourceBranch: "sale",
+		Labels: []string{"prod"},
+	})
 	got, err := w.Forge().MergeRequest(t.Context(), repo, want.Number)
 	if err != nil {
 		t.Fatal(err)

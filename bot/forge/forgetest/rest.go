@@ -70,12 +70,16 @@ func testRepositories(t *testing.T, w World) {
 func testChecks(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")
-	c := forge.Check{Name: "sluice", Commit: mr.Head, State: forge.Failure, Title: "2 objects change",
-		Summary: "**bold**", URL: "https://example.com/r"}
+	c := forge.Check{
+		Name: "sluice", Commit: mr.Head, State: forge.Failure, Title: "2 objects change",
+		Summary: "**bold**", URL: "https://example.com/r",
+	}
 	const many = 120 // more than one request accepts
 	for i := range many {
-		c.Annotations = append(c.Annotations, forge.Annotation{Path: "apps/web/app.yaml", Line: i + 1,
-			Level: forge.Error, Title: "rule", Message: "wrong"})
+		c.Annotations = append(c.Annotations, forge.Annotation{
+			Path: "apps/web/app.yaml", Line: i + 1,
+			Level: forge.Error, Title: "rule", Message: "wrong",
+		})
 	}
 	err := w.Forge().SetCheck(t.Context(), repo, c)
 	if !w.Checks() {
@@ -116,8 +120,10 @@ func testPeople(t *testing.T, w World) {
 		t.Errorf("self %+v, %v", self, err)
 	}
 	w.User(t, "eve")
-	for login, access := range map[string]forge.Access{"rita": forge.AccessRead, "will": forge.AccessWrite,
-		"mia": forge.AccessMaintain, "ann": forge.AccessAdmin} {
+	for login, access := range map[string]forge.Access{
+		"rita": forge.AccessRead, "will": forge.AccessWrite,
+		"mia": forge.AccessMaintain, "ann": forge.AccessAdmin,
+	} {
 		w.User(t, login)
 		w.Grant(t, repo, login, access)
 		if got, err := f.Access(t.Context(), repo, login); err != nil || got != access {
@@ -228,8 +234,10 @@ func testProtected(t *testing.T, w World) {
 		t.Skip("the adapter does not report protection")
 	}
 	w.Protect(t, repo, "sluice/state")
-	for branch, want := range map[string]bool{"sluice/state": true, "main": false, "sluice/stat": false,
-		"sluice/state/x": false} {
+	for branch, want := range map[string]bool{
+		"sluice/state": true, "main": false, "sluice/stat": false,
+		"sluice/state/x": false,
+	} {
 		got, err := f.Protected(t.Context(), repo, branch)
 		if got != want || err != nil && (want || !errors.Is(err, forge.ErrNotFound)) {
 			t.Errorf("branch %s: protected %t, %v, want %t", branch, got, err, want)

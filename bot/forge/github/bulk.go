@@ -123,7 +123,8 @@ type graphContext struct {
 
 // StatusesOf implements forge.BulkStatuses by one GraphQL query.
 func (g *bulk) StatusesOf(ctx context.Context, repo forge.Repository, commits []string) (map[string][]forge.Status,
-	error) {
+	error,
+) {
 	f := g.forge
 	what := fmt.Sprintf("read the statuses of %d commits of %.200s", len(commits), repo.Path)
 	if len(commits) > bulkCommits {
@@ -143,8 +144,10 @@ func (g *bulk) StatusesOf(ctx context.Context, repo forge.Repository, commits []
 		}
 		variables[fmt.Sprintf("c%d", i)] = c
 	}
-	req, err := f.client.NewRequest(http.MethodPost, f.graph, map[string]any{"query": bulkQuery(len(commits)),
-		"variables": variables})
+	req, err := f.client.NewRequest(http.MethodPost, f.graph, map[string]any{
+		"query":     bulkQuery(len(commits)),
+		"variables": variables,
+	})
 	if err != nil {
 		return nil, wrap(what, err)
 	}
@@ -211,8 +214,10 @@ func (c *graphCommit) statuses() ([]forge.Status, bool) {
 			if n.State == "EXPECTED" {
 				continue // a required status that nobody has posted; Statuses does not have it either
 			}
-			out = append(out, forge.Status{Context: n.Context, State: stateOf(strings.ToLower(n.State)),
-				Updated: n.CreatedAt})
+			out = append(out, forge.Status{
+				Context: n.Context, State: stateOf(strings.ToLower(n.State)),
+				Updated: n.CreatedAt,
+			})
 		case "CheckRun":
 			s := forge.Status{Context: n.Name, State: runState(strings.ToLower(n.Status),
 				strings.ToLower(n.Conclusion)), Updated: n.CompletedAt, Check: true}

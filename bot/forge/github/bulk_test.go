@@ -49,8 +49,10 @@ func postAll(t *testing.T, w *world, repo forge.Repository, commits []string) {
 		if !w.app {
 			continue
 		}
-		if err := w.forge.SetCheck(t.Context(), repo, forge.Check{Name: "check", Commit: commits[i], State: state,
-			Title: "t", Summary: "s"}); err != nil {
+		if err := w.forge.SetCheck(t.Context(), repo, forge.Check{
+			Name: "check", Commit: commits[i], State: state,
+			Title: "t", Summary: "s",
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,8 +171,10 @@ func TestStatusesOfManyHostile(t *testing.T) {
 		"a context is null": {contexts("[" + good + ",null]"), "hidden"},
 		"an unknown kind":   {contexts(`[{"__typename":"Attestation","state":"SUCCESS"}]`), "hidden"},
 		"another object":    {`{"__typename":"Tag"}`, "hidden"},
-		"a state that is new": {contexts(`[{"__typename":"StatusContext","context":"sync","state":"SUCCESSFUL"}]`),
-			"failure"},
+		"a state that is new": {
+			contexts(`[{"__typename":"StatusContext","context":"sync","state":"SUCCESSFUL"}]`),
+			"failure",
+		},
 		"more of them":    {strings.Replace(contexts("["+good+"]"), "false", "true", 1), "hidden"},
 		"a text":          {`"success"`, "error"},
 		"forty megabytes": {contexts("[" + strings.Repeat(" ", 40<<20) + "]"), "error"},
@@ -211,8 +215,10 @@ func (s said) RoundTrip(r *http.Request) (*http.Response, error) {
 // so.
 func TestStatusesOfManyForbidden(t *testing.T) {
 	blind := newWorld(t, true)
-	blind.server.AddApp(fakegithub.App{ID: 8, ClientID: "Iv1.def", Slug: "blind", Key: &signingKey().PublicKey,
-		NoChecks: true})
+	blind.server.AddApp(fakegithub.App{
+		ID: 8, ClientID: "Iv1.def", Slug: "blind", Key: &signingKey().PublicKey,
+		NoChecks: true,
+	})
 	blind.server.Install(8, "acme")
 	blind.config.App.ID = 8
 	f := blind.adapter(t, blind.config)

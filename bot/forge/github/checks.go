@@ -128,7 +128,8 @@ func (r checkRuns) write(ctx context.Context, p place, c forge.Check, have *gith
 
 // update edits a run. A request with annotations is not repeated, because GitHub would show them twice.
 func (r checkRuns) update(ctx context.Context, p place, id int64, c forge.Check,
-	notes []*github.CheckRunAnnotation) error {
+	notes []*github.CheckRunAnnotation,
+) error {
 	if len(notes) > 0 {
 		ctx = rest.Once(ctx)
 	}

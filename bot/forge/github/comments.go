@@ -70,7 +70,8 @@ func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, 
 
 // CreateComment implements forge.Comments.
 func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment,
-	error) {
+	error,
+) {
 	what := fmt.Sprintf("comment on pull request %d of %.200s", number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {

@@ -30,8 +30,10 @@ func TestFakeEvents(t *testing.T) {
 	})
 	repo := w.Repository(t, "acme/fleet")
 	w.User(t, "ada")
-	mr := w.Open(t, repo, forgetest.Scene{Title: "x", Body: "y", Author: "ada", SourceBranch: "b",
-		Labels: []string{"prod"}})
+	mr := w.Open(t, repo, forgetest.Scene{
+		Title: "x", Body: "y", Author: "ada", SourceBranch: "b",
+		Labels: []string{"prod"},
+	})
 	w.Comment(t, repo, mr.Number, "ada", "/sluice help")
 	w.Merge(t, repo, mr.Number)
 

@@ -89,8 +89,10 @@ func New(c Config) (*Forge, error) {
 	if c.Transport == nil {
 		c.Transport = rest.NewTransport()
 	}
-	requests := rest.New(rest.Config{Base: base, Next: c.Transport, Clock: c.Clock, Sleep: c.Sleep, Limited: limited,
-		Conditional: true})
+	requests := rest.New(rest.Config{
+		Base: base, Next: c.Transport, Clock: c.Clock, Sleep: c.Sleep, Limited: limited,
+		Conditional: true,
+	})
 	client := github.NewClient(requests.HTTP())
 	client.BaseURL = base
 	client.UserAgent = cmp.Or(c.UserAgent, "sluice")

@@ -97,8 +97,10 @@ func TestConfig(t *testing.T) {
 // An App that reads check runs and cannot write them finds its states where it writes them: in commit statuses.
 func TestAppThatOnlyReadsChecks(t *testing.T) {
 	w := newWorld(t, true)
-	w.server.AddApp(fakegithub.App{ID: 9, ClientID: "Iv1.def", Slug: "reader", Key: &signingKey().PublicKey,
-		ReadChecks: true})
+	w.server.AddApp(fakegithub.App{
+		ID: 9, ClientID: "Iv1.def", Slug: "reader", Key: &signingKey().PublicKey,
+		ReadChecks: true,
+	})
 	w.server.Install(9, "acme")
 	w.config.App = &github.App{ID: 9, PrivateKey: pemOf(signingKey())}
 	f := w.adapter(t, w.config)
@@ -106,8 +108,10 @@ func TestAppThatOnlyReadsChecks(t *testing.T) {
 	w.User(t, "ada")
 	mr := w.Open(t, repo, forgetest.Scene{Title: "Change", Author: "ada", SourceBranch: "a"})
 	o := publish.Options{Context: "sluice", Checks: true}
-	if err := publish.Say(t.Context(), f, repo, mr.Head, forge.Status{State: forge.Failure,
-		Description: "stopped by ada"}, o); err != nil {
+	if err := publish.Say(t.Context(), f, repo, mr.Head, forge.Status{
+		State:       forge.Failure,
+		Description: "stopped by ada",
+	}, o); err != nil {
 		t.Fatal(err)
 	}
 	got, err := publish.States(t.Context(), f, repo, mr.Head, o)

@@ -10,10 +10,14 @@ import (
 // The address names the repository that has the commits, on the host where people reach the forge.
 func TestCompareURL(t *testing.T) {
 	for _, c := range []struct{ url, source, repo, want string }{
-		{"https://github.com/acme/fleet/pull/7", "acme/fleet", "acme/fleet",
-			"https://github.com/acme/fleet/compare/aaa...bbb"},
-		{"https://github.com/acme/fleet/pull/7", "acme/fleet", "acme/rendered",
-			"https://github.com/acme/rendered/compare/aaa...bbb"},
+		{
+			"https://github.com/acme/fleet/pull/7", "acme/fleet", "acme/fleet",
+			"https://github.com/acme/fleet/compare/aaa...bbb",
+		},
+		{
+			"https://github.com/acme/fleet/pull/7", "acme/fleet", "acme/rendered",
+			"https://github.com/acme/rendered/compare/aaa...bbb",
+		},
 		{"https://github.com/other/fleet/pull/7", "acme/fleet", "acme/rendered", ""},
 		{"https://github.com/acme/fleet/issues/7", "acme/fleet", "acme/rendered", ""},
 	} {

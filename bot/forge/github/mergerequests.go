@@ -42,7 +42,8 @@ func (f *Forge) MergeRequest(ctx context.Context, repo forge.Repository, number 
 
 // OpenMergeRequests implements forge.MergeRequests.
 func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository,
-	targetBranch string) ([]*forge.MergeRequest, error) {
+	targetBranch string,
+) ([]*forge.MergeRequest, error) {
 	what := fmt.Sprintf("list the open pull requests of %.200s", repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {
@@ -59,7 +60,8 @@ func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository,
 
 // RecentMergeRequests implements forge.Recent. It reads the list by time of update until entries are older.
 func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, since time.Time) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	what := fmt.Sprintf("list the recent pull requests of %.200s", repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {
@@ -83,7 +85,8 @@ func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, 
 
 // MergeRequestsOf implements forge.MergeRequests.
 func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	what := fmt.Sprintf("list the pull requests of commit %.64s of %.200s", commit, repo.Path)
 	if err := checkCommit(commit); err != nil {
 		return nil, wrap(what, err)
@@ -143,7 +146,8 @@ func user(u *github.User) forge.User {
 
 // CreateMergeRequest implements forge.Requests.
 func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r forge.NewRequest) (*forge.MergeRequest,
-	error) {
+	error,
+) {
 	what := fmt.Sprintf("open a pull request of %.200s from %.200s to %.200s", repo.Path, r.SourceBranch,
 		r.TargetBranch)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -162,7 +166,8 @@ func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r
 
 // EditMergeRequest implements forge.Requests.
 func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, number int, title, body string,
-	close bool) error {
+	close bool,
+) error {
 	what := fmt.Sprintf("edit pull request %d of %.200s", number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {

@@ -75,8 +75,10 @@ func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (c checked) check(r *http.Request, sent []byte, resp *http.Response, got []byte) error {
 	asked := r.Clone(context.Background())
-	asked.URL = &url.URL{Scheme: "https", Host: "api.github.com", Path: r.URL.Path, RawPath: r.URL.RawPath,
-		RawQuery: r.URL.RawQuery}
+	asked.URL = &url.URL{
+		Scheme: "https", Host: "api.github.com", Path: r.URL.Path, RawPath: r.URL.RawPath,
+		RawQuery: r.URL.RawQuery,
+	}
 	asked.Host = "api.github.com"
 	asked.Body = io.NopCloser(bytes.NewReader(sent))
 	asked.ContentLength = int64(len(sent))
@@ -85,8 +87,10 @@ func (c checked) check(r *http.Request, sent []byte, resp *http.Response, got []
 	if err != nil {
 		return err
 	}
-	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
-		IncludeResponseStatus: resp.StatusCode < 400, MultiError: true}
+	options := &openapi3filter.Options{
+		AuthenticationFunc:    openapi3filter.NoopAuthenticationFunc,
+		IncludeResponseStatus: resp.StatusCode < 400, MultiError: true,
+	}
 	input := &openapi3filter.RequestValidationInput{Request: asked, PathParams: params, Route: route, Options: options}
 	if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
 		return err
@@ -131,10 +135,12 @@ func loadRouter() (routers.Router, error) {
 	paths, _ := raw["paths"].(map[string]any)
 	for path := range paths {
 		keep := false
-		for _, part := range []string{"/repos/{owner}/{repo}/pulls", "/commits/{commit_sha}/pulls",
+		for _, part := range []string{
+			"/repos/{owner}/{repo}/pulls", "/commits/{commit_sha}/pulls",
 			"/issues/{issue_number}/comments", "/issues/comments/{comment_id}", "/statuses", "check-runs", "/app",
 			"/user", "/collaborators/{username}/permission", "/teams/{team_slug}/memberships", "/installation",
-			"/rules/branches/{branch}", "/branches/{branch}"} {
+			"/rules/branches/{branch}", "/branches/{branch}",
+		} {
 			keep = keep || strings.Contains(path, part)
 		}
 		if !keep {

@@ -23,37 +23,67 @@ func TestProtected(t *testing.T) {
 		err     error
 	}{
 		"no rule and no branch": {err: forge.ErrNotFound},
-		"updates are restricted": {rules: list{{Pattern: "env/*", Type: "update"}, deletion, force},
-			want: true},
-		"updates, and writers may delete": {rules: list{{Pattern: "env/*", Type: "update"}, force},
-			err: forge.ErrNotFound},
-		"updates, and writers may force": {rules: list{{Pattern: "env/*", Type: "update"}, deletion},
-			err: forge.ErrNotFound},
-		"an approval, and writers may delete": {rules: list{{Pattern: "env/*", Type: "pull_request", Approvals: 1}},
-			err: forge.ErrNotFound},
-		"classic: writers may delete": {classic: &fakegithub.Protection{Restricted: true, Deletions: true},
-			role: "admin"},
-		"classic: writers may force": {classic: &fakegithub.Protection{Restricted: true, Forced: true},
-			role: "admin"},
-		"of other branches": {rules: list{{Pattern: "cluster/*", Type: "update"}},
-			err: forge.ErrNotFound},
-		"an approval is needed": {rules: list{{Pattern: "env/*", Type: "pull_request", Approvals: 1},
-			deletion, force}, want: true},
-		"a pull request without approval": {rules: list{{Pattern: "env/*", Type: "pull_request"}},
-			err: forge.ErrNotFound},
-		"rules that let writers push": {rules: list{{Pattern: "env/*", Type: "non_fast_forward"},
-			{Pattern: "env/*", Type: "some_new_type"}}, err: forge.ErrNotFound},
-		"classic: push is restricted": {classic: &fakegithub.Protection{Restricted: true}, role: "admin",
-			want: true},
-		"classic: an approval is needed": {classic: &fakegithub.Protection{Approvals: 2}, role: "admin",
-			want: true},
-		"classic: locked": {classic: &fakegithub.Protection{Locked: true}, role: "admin",
-			want: true},
+		"updates are restricted": {
+			rules: list{{Pattern: "env/*", Type: "update"}, deletion, force},
+			want:  true,
+		},
+		"updates, and writers may delete": {
+			rules: list{{Pattern: "env/*", Type: "update"}, force},
+			err:   forge.ErrNotFound,
+		},
+		"updates, and writers may force": {
+			rules: list{{Pattern: "env/*", Type: "update"}, deletion},
+			err:   forge.ErrNotFound,
+		},
+		"an approval, and writers may delete": {
+			rules: list{{Pattern: "env/*", Type: "pull_request", Approvals: 1}},
+			err:   forge.ErrNotFound,
+		},
+		"classic: writers may delete": {
+			classic: &fakegithub.Protection{Restricted: true, Deletions: true},
+			role:    "admin",
+		},
+		"classic: writers may force": {
+			classic: &fakegithub.Protection{Restricted: true, Forced: true},
+			role:    "admin",
+		},
+		"of other branches": {
+			rules: list{{Pattern: "cluster/*", Type: "update"}},
+			err:   forge.ErrNotFound,
+		},
+		"an approval is needed": {rules: list{
+			{Pattern: "env/*", Type: "pull_request", Approvals: 1},
+			deletion, force,
+		}, want: true},
+		"a pull request without approval": {
+			rules: list{{Pattern: "env/*", Type: "pull_request"}},
+			err:   forge.ErrNotFound,
+		},
+		"rules that let writers push": {rules: list{
+			{Pattern: "env/*", Type: "non_fast_forward"},
+			{Pattern: "env/*", Type: "some_new_type"},
+		}, err: forge.ErrNotFound},
+		"classic: push is restricted": {
+			classic: &fakegithub.Protection{Restricted: true}, role: "admin",
+			want: true,
+		},
+		"classic: an approval is needed": {
+			classic: &fakegithub.Protection{Approvals: 2}, role: "admin",
+			want: true,
+		},
+		"classic: locked": {
+			classic: &fakegithub.Protection{Locked: true}, role: "admin",
+			want: true,
+		},
 		"classic: writers may push": {classic: &fakegithub.Protection{}, role: "admin"},
-		"classic: the token may not see it": {classic: &fakegithub.Protection{Restricted: true}, role: "write",
-			err: forge.ErrForbidden},
-		"classic unreadable, but rules match": {classic: &fakegithub.Protection{}, role: "write",
-			rules: list{{Pattern: branch, Type: "update"}, deletion, force}, want: true},
+		"classic: the token may not see it": {
+			classic: &fakegithub.Protection{Restricted: true}, role: "write",
+			err: forge.ErrForbidden,
+		},
+		"classic unreadable, but rules match": {
+			classic: &fakegithub.Protection{}, role: "write",
+			rules: list{{Pattern: branch, Type: "update"}, deletion, force}, want: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, false)

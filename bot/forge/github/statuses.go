@@ -30,8 +30,10 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 	if s.State == forge.Running {
 		state = string(forge.Pending)
 	}
-	body := &github.RepoStatus{State: &state, Context: &s.Context,
-		Description: new(safetext.Shorten(s.Description, maxDescription))}
+	body := &github.RepoStatus{
+		State: &state, Context: &s.Context,
+		Description: new(safetext.Shorten(s.Description, maxDescription)),
+	}
 	if s.URL != "" {
 		body.TargetURL = &s.URL
 	}

@@ -58,8 +58,10 @@ func newWorld(t *testing.T, app bool) *world {
 	w.server = fakegithub.New(fakegithub.Options{Clock: w.now})
 	server := httptest.NewServer(w.server)
 	t.Cleanup(server.Close)
-	w.config = github.Config{URL: server.URL, Clock: w.now, Sleep: w.sleep,
-		Transport: described(t, http.DefaultTransport)}
+	w.config = github.Config{
+		URL: server.URL, Clock: w.now, Sleep: w.sleep,
+		Transport: described(t, http.DefaultTransport),
+	}
 	if app {
 		w.server.AddApp(fakegithub.App{ID: 7, ClientID: "Iv1.abc", Slug: "sluice", Key: &signingKey().PublicKey})
 		w.server.Install(7, "acme")
@@ -136,8 +138,10 @@ func (w *world) Protect(_ *testing.T, repo forge.Repository, branch string) {
 
 func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) forge.MergeRequest {
 	t.Helper()
-	pr := fakegithub.PR{Title: s.Title, Body: s.Body, Author: s.Author, Head: s.SourceBranch, Base: s.TargetBranch,
-		Labels: s.Labels, Draft: s.Draft}
+	pr := fakegithub.PR{
+		Title: s.Title, Body: s.Body, Author: s.Author, Head: s.SourceBranch, Base: s.TargetBranch,
+		Labels: s.Labels, Draft: s.Draft,
+	}
 	if pr.Author == "" {
 		pr.Author = w.self.Login
 	}
@@ -190,8 +194,10 @@ func (w *world) Comment(t *testing.T, repo forge.Repository, number int, login, 
 func (w *world) Report(t *testing.T, repo forge.Repository, commit, login string, s forge.Status) {
 	t.Helper()
 	state := strings.Replace(string(s.State), "running", "pending", 1)
-	err := w.server.SetStatus(repo.Path, fakegithub.Status{SHA: commit, State: state, Context: s.Context,
-		Description: s.Description, Creator: login})
+	err := w.server.SetStatus(repo.Path, fakegithub.Status{
+		SHA: commit, State: state, Context: s.Context,
+		Description: s.Description, Creator: login,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,16 +250,22 @@ func (w *world) Check(_ *testing.T, repo forge.Repository, commit, name string) 
 		if c.Name != name {
 			continue
 		}
-		state := map[string]forge.StatusState{"queued": forge.Pending, "in_progress": forge.Running,
-			"success": forge.Success, "failure": forge.Failure}
-		out = forge.Check{Name: c.Name, Commit: c.SHA, State: state[c.Status], Title: c.Title, Summary: c.Summary,
-			URL: c.Details}
+		state := map[string]forge.StatusState{
+			"queued": forge.Pending, "in_progress": forge.Running,
+			"success": forge.Success, "failure": forge.Failure,
+		}
+		out = forge.Check{
+			Name: c.Name, Commit: c.SHA, State: state[c.Status], Title: c.Title, Summary: c.Summary,
+			URL: c.Details,
+		}
 		if c.Status == "completed" {
 			out.State = state[c.Conclusion]
 		}
 		for _, a := range c.Annotations {
-			out.Annotations = append(out.Annotations, forge.Annotation{Path: a.Path, Line: a.Start, Title: a.Title,
-				Message: a.Message})
+			out.Annotations = append(out.Annotations, forge.Annotation{
+				Path: a.Path, Line: a.Start, Title: a.Title,
+				Message: a.Message,
+			})
 		}
 		found = true
 	}

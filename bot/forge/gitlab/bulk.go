@@ -79,7 +79,8 @@ func (f *Forge) BulkQuota() (forge.Quota, bool) { return f.requests.Quota() }
 // GitLab does not list by commit, and those whose pipelines or jobs do not fit. A credential that may not read
 // pipelines gets empty lists in place of an error, so that an answer without any pipeline says nothing of its commits.
 func (f *Forge) StatusesOf(ctx context.Context, repo forge.Repository, commits []string) (map[string][]forge.Status,
-	error) {
+	error,
+) {
 	what := fmt.Sprintf("read the statuses of %d commits of %.200s", len(commits), repo.Path)
 	if len(commits) > f.BulkSize() {
 		return nil, wrap(what, fmt.Errorf("%w: more than %d commits", forge.ErrUnsupported, f.BulkSize()))

@@ -106,8 +106,10 @@ func TestStatusesOfManyWithoutPipelines(t *testing.T) {
 	w.server.SetStatus(repo.Path, commits[0], "flux", "success", "kustomization/shop/1", "")
 	w.server.AddUser("reader", "token-of-a-guest", true)
 	w.server.Grant(repo.Path, "reader", fakegitlab.Guest)
-	guest, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: "token-of-a-guest", Clock: w.now,
-		Sleep: w.sleep})
+	guest, err := gitlab.New(gitlab.Config{
+		URL: w.url + "/api/v4", Token: "token-of-a-guest", Clock: w.now,
+		Sleep: w.sleep,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +145,10 @@ func TestStatusesOfManyRefused(t *testing.T) {
 		`{"data":{"project":{"c0":null}},"errors":[{"message":"timeout","path":["project","c0"]}]}`,
 		`{"data":{"project":{"c0":{"nodes":[{"jobs":{"nodes":[{"id":"gid://gitlab/Ci::Build/1","name":null,"kind":"BUILD","status":"SUCCESS"}]}}]}}},"errors":[{"message":"x"}]}`,
 	} {
-		f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
-			Transport: said(body)})
+		f, err := gitlab.New(gitlab.Config{
+			URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
+			Transport: said(body),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,8 +158,10 @@ func TestStatusesOfManyRefused(t *testing.T) {
 	}
 	// A job whose name the credential may not read hides the commit, not the answer.
 	hidden := `{"data":{"project":{"c0":{"nodes":[{"jobs":{"nodes":[{"id":"gid://gitlab/Ci::Build/1","name":null,"kind":"BUILD","status":"SUCCESS"}]}}]},"c1":{"nodes":[]}}}}`
-	f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
-		Transport: said(hidden)})
+	f, err := gitlab.New(gitlab.Config{
+		URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
+		Transport: said(hidden),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,12 +193,16 @@ func TestStatusesOfManyHostile(t *testing.T) {
 		"jobs are missing":       {`{"nodes":[{"jobs":{}}]}`, "hidden"},
 		"a job is null":          {jobs("[" + good + ",null]"), "hidden"},
 		"an id without a number": {jobs("[" + job("gid://gitlab/x/", "GENERIC", "SUCCESS") + "]"), "hidden"},
-		"an id beyond 64 bits": {jobs("[" + job("gid://gitlab/x/99999999999999999999", "GENERIC", "SUCCESS") + "]"),
-			"hidden"},
+		"an id beyond 64 bits": {
+			jobs("[" + job("gid://gitlab/x/99999999999999999999", "GENERIC", "SUCCESS") + "]"),
+			"hidden",
+		},
 		"an older success": {jobs("[" + good + "," + job("gid://gitlab/GenericCommitStatus/6", "GENERIC",
 			"SUCCESS") + "]"), "failure"},
-		"a state that is new": {jobs("[" + job("gid://gitlab/GenericCommitStatus/7", "GENERIC", "SUCCESSFUL") + "]"),
-			"pending"},
+		"a state that is new": {
+			jobs("[" + job("gid://gitlab/GenericCommitStatus/7", "GENERIC", "SUCCESSFUL") + "]"),
+			"pending",
+		},
 		"a child pipeline": {jobs("[" + job("gid://gitlab/Ci::Bridge/7", "BRIDGE", "SUCCESS") + "]"), "hidden"},
 		"fifty jobs":       {jobs("[" + strings.Repeat(good+",", 49) + good + "]"), "hidden"},
 		"five pipelines": {`{"nodes":[` + strings.Repeat(`{"jobs":{"nodes":[]}},`, 4) +
@@ -205,8 +215,10 @@ func TestStatusesOfManyHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body := said(`{"data":{"project":{"c0":` + c.c0 + `,"c1":` + jobs("["+good+"]") + `,"c99":` +
 				jobs("["+good+"]") + `}}}`)
-			f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
-				Transport: body})
+			f, err := gitlab.New(gitlab.Config{
+				URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
+				Transport: body,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

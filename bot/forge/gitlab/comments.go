@@ -49,7 +49,8 @@ func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, 
 
 // CreateComment implements forge.Comments.
 func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment,
-	error) {
+	error,
+) {
 	body = forge.Inert(body)
 	n, _, err := f.client.Notes.CreateMergeRequestNote(repo.Path, number,
 		&gitlab.CreateMergeRequestNoteOptions{Body: &body}, with(ctx))
@@ -83,8 +84,10 @@ func missing(err error) bool { return errors.Is(err, forge.ErrNotFound) }
 
 func comment(n *gitlab.Note) forge.Comment {
 	return forge.Comment{
-		ID: int64(n.ID), Author: forge.User{ID: int64(n.Author.ID), Login: n.Author.Username,
-			Bot: machine(n.Author.Username)},
+		ID: int64(n.ID), Author: forge.User{
+			ID: int64(n.Author.ID), Login: n.Author.Username,
+			Bot: machine(n.Author.Username),
+		},
 		Body: n.Body, Created: when(n.CreatedAt), Updated: when(n.UpdatedAt),
 	}
 }

@@ -89,8 +89,10 @@ func New(c Config) (*Forge, error) {
 		gitlab.WithBaseURL(base.String()), gitlab.WithoutRetries(), gitlab.WithCustomLimiter(unlimited{}),
 		gitlab.WithHTTPClient(requests.HTTP()),
 	}
-	f := &Forge{requests: requests, job: c.JobToken != "", clock: c.Clock,
-		projects: lru.New[*knownProject](maxProjects), users: lru.New[int](maxUsers)}
+	f := &Forge{
+		requests: requests, job: c.JobToken != "", clock: c.Clock,
+		projects: lru.New[*knownProject](maxProjects), users: lru.New[int](maxUsers),
+	}
 	if f.job {
 		f.client, err = gitlab.NewJobClient(c.JobToken, options...) //nolint:staticcheck // see the field
 	} else {

@@ -50,8 +50,10 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	w.server.AddUser("project_1_bot_5f3a", token, true)
-	f, err := gitlab.New(gitlab.Config{URL: server.URL + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
-		Transport: shapes{t, http.DefaultTransport}})
+	f, err := gitlab.New(gitlab.Config{
+		URL: server.URL + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
+		Transport: shapes{t, http.DefaultTransport},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +91,10 @@ func (w *world) User(_ *testing.T, login string) forge.User {
 }
 
 func (w *world) Grant(_ *testing.T, repo forge.Repository, login string, a forge.Access) {
-	w.server.Grant(repo.Path, login, []int{0, fakegitlab.Reporter, fakegitlab.Developer, fakegitlab.Maintainer,
-		fakegitlab.Owner}[a])
+	w.server.Grant(repo.Path, login, []int{
+		0, fakegitlab.Reporter, fakegitlab.Developer, fakegitlab.Maintainer,
+		fakegitlab.Owner,
+	}[a])
 }
 
 func (w *world) Team(_ *testing.T, team string, members, pending []string) {
@@ -106,8 +110,10 @@ func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) for
 	if s.Author == "" {
 		s.Author = w.Self().Login
 	}
-	scene := fakegitlab.MergeRequest{Title: s.Title, Body: s.Body, Author: s.Author, SourceBranch: s.SourceBranch,
-		TargetBranch: s.TargetBranch, Labels: s.Labels}
+	scene := fakegitlab.MergeRequest{
+		Title: s.Title, Body: s.Body, Author: s.Author, SourceBranch: s.SourceBranch,
+		TargetBranch: s.TargetBranch, Labels: s.Labels,
+	}
 	if s.Draft {
 		scene.Title = "Draft: " + s.Title
 	}
@@ -142,8 +148,10 @@ func (w *world) Comment(_ *testing.T, repo forge.Repository, number int, login, 
 }
 
 func (w *world) Report(_ *testing.T, repo forge.Repository, commit, login string, s forge.Status) {
-	state := map[forge.StatusState]string{forge.Pending: "pending", forge.Running: "running", forge.Success: "success",
-		forge.Failure: "failed"}[s.State]
+	state := map[forge.StatusState]string{
+		forge.Pending: "pending", forge.Running: "running", forge.Success: "success",
+		forge.Failure: "failed",
+	}[s.State]
 	w.server.SetStatus(repo.Path, commit, login, state, s.Context, s.Description)
 }
 
@@ -273,8 +281,10 @@ func TestMachineNames(t *testing.T) {
 	repo := w.Repository(t, "acme/fleet")
 	w.User(t, "ada")
 	mr := w.Open(t, repo, forgetest.Scene{Title: "x", Author: "ada", SourceBranch: "x"})
-	for login, bot := range map[string]bool{"project_12_bot": true, "project_12_bot3": true, "group_7_bot_0a1b2c": true,
-		"ada": false, "robot": false, "project_bot": false} {
+	for login, bot := range map[string]bool{
+		"project_12_bot": true, "project_12_bot3": true, "group_7_bot_0a1b2c": true,
+		"ada": false, "robot": false, "project_bot": false,
+	} {
 		w.User(t, login)
 		said := w.Comment(t, repo, mr.Number, login, "hello")
 		got, err := w.forge.Comment(t.Context(), repo, mr.Number, said.ID)
@@ -447,12 +457,18 @@ func TestWhoReadsTheRepository(t *testing.T) {
 		{`"visibility": "public", "repository_access_level": "disabled"`, "", forge.AccessNone},
 		{`"visibility": "internal", "repository_access_level": "enabled"`, "", forge.AccessNone},
 		{`"visibility": "private"`, "", forge.AccessNone},
-		{`"visibility": "public", "repository_access_level": "enabled"`, `"state": "active", "access_level": 10`,
-			forge.AccessRead},
-		{`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 10`,
-			forge.AccessNone},
-		{`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 20`,
-			forge.AccessRead},
+		{
+			`"visibility": "public", "repository_access_level": "enabled"`, `"state": "active", "access_level": 10`,
+			forge.AccessRead,
+		},
+		{
+			`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 10`,
+			forge.AccessNone,
+		},
+		{
+			`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 20`,
+			forge.AccessRead,
+		},
 		{`"visibility": "private"`, `"state": "active", "access_level": 10`, forge.AccessNone},
 		{`"visibility": "public"`, `"state": "blocked", "access_level": 40`, forge.AccessNone},
 	} {

@@ -27,7 +27,8 @@ func (f *Forge) MergeRequest(ctx context.Context, repo forge.Repository, number 
 
 // OpenMergeRequests implements forge.MergeRequests.
 func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository,
-	targetBranch string) ([]*forge.MergeRequest, error) {
+	targetBranch string,
+) ([]*forge.MergeRequest, error) {
 	o := &gitlab.ListProjectMergeRequestsOptions{State: new("opened"), OrderBy: new("created_at"), Sort: new("asc")}
 	if targetBranch != "" {
 		o.TargetBranch = &targetBranch
@@ -44,7 +45,8 @@ func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository,
 
 // RecentMergeRequests implements forge.Recent.
 func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, since time.Time) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	o := &gitlab.ListProjectMergeRequestsOptions{UpdatedAfter: &since, OrderBy: new("created_at"), Sort: new("asc")}
 	list, err := pages(func(p gitlab.ListOptions) ([]*gitlab.MergeRequest, *gitlab.Response, error) {
 		o.ListOptions = p
@@ -58,7 +60,8 @@ func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, 
 
 // MergeRequestsOf implements forge.MergeRequests.
 func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	address := fmt.Sprintf("projects/%s/repository/commits/%s/merge_requests", gitlab.PathEscape(repo.Path),
 		url.PathEscape(commit))
 	list, err := pages(func(p gitlab.ListOptions) (some []*gitlab.MergeRequest, resp *gitlab.Response, err error) {
@@ -105,7 +108,8 @@ func (f *Forge) MergeRequestRef(number int) string {
 
 // CreateMergeRequest implements forge.Requests.
 func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r forge.NewRequest) (*forge.MergeRequest,
-	error) {
+	error,
+) {
 	title := r.Title
 	if r.Draft {
 		title = "Draft: " + title
@@ -122,7 +126,8 @@ func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r
 
 // EditMergeRequest implements forge.Requests.
 func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, number int, title, body string,
-	shut bool) error {
+	shut bool,
+) error {
 	body = forge.Inert(body)
 	o := &gitlab.UpdateMergeRequestOptions{Title: &title, Description: &body}
 	if shut {
@@ -140,7 +145,8 @@ func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, num
 
 // all translates a list of merge requests and sorts it by number.
 func (f *Forge) all(ctx context.Context, repo forge.Repository, list []*gitlab.MergeRequest) ([]*forge.MergeRequest,
-	error) {
+	error,
+) {
 	out := make([]*forge.MergeRequest, len(list))
 	for i, mr := range list {
 		var err error
@@ -155,7 +161,8 @@ func (f *Forge) all(ctx context.Context, repo forge.Repository, list []*gitlab.M
 // neutral translates a merge request. For one of a fork, it asks for the path of the source project. Base is empty for
 // a merge request of a list, because GitLab's lists have no diff_refs.
 func (f *Forge) neutral(ctx context.Context, repo forge.Repository, mr *gitlab.MergeRequest) (*forge.MergeRequest,
-	error) {
+	error,
+) {
 	out := &forge.MergeRequest{
 		Number: mr.IID, Title: mr.Title, Body: mr.Description, Draft: mr.Draft || mr.WorkInProgress,
 		Labels: slices.Clone([]string(mr.Labels)),

@@ -35,8 +35,10 @@ func TestInTeamOfTopLevelGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for team, want := range map[string]bool{"ops": true, "acme/platform/ops": true, "acme": true, "/acme": true,
-		"/sre": true, "sre": false, "acme/sre": false} {
+	for team, want := range map[string]bool{
+		"ops": true, "acme/platform/ops": true, "acme": true, "/acme": true,
+		"/sre": true, "sre": false, "acme/sre": false,
+	} {
 		got, err := f.InTeam(t.Context(), forge.Repository{Path: "acme/platform/fleet"}, team, "ada")
 		if got != want || (err == nil) != want {
 			t.Errorf("%s: a member: %t, %v; want %t", team, got, err, want)

@@ -255,8 +255,10 @@ func (o ServiceOptions) service() (service.Options, error) {
 	if o.Clock != nil {
 		r.Clock = o.Clock
 	}
-	return service.Options{Load: o.Load, Connect: connect, Signer: o.Env.Signer, Runtime: r, Log: o.Log,
-		Transport: o.Transport, Retry: o.Retry}, nil
+	return service.Options{
+		Load: o.Load, Connect: connect, Signer: o.Env.Signer, Runtime: r, Log: o.Log,
+		Transport: o.Transport, Retry: o.Retry,
+	}, nil
 }
 
 // Version is the version that the binary was built from.

@@ -123,8 +123,10 @@ func TestLeakSearch(t *testing.T) {
 	if _, err := z.Write([]byte("<p>" + credential + "</p>")); err != nil || z.Close() != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string]string{"page.html.gz": packed.String(), "one.report": "{}\n" + packed.String(),
-		"plain": credential, "clean": "nothing"} {
+	for name, data := range map[string]string{
+		"page.html.gz": packed.String(), "one.report": "{}\n" + packed.String(),
+		"plain": credential, "clean": "nothing",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -142,8 +144,10 @@ func TestLeakSearch(t *testing.T) {
 	if err := search.folder(dir); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"objects of " + filepath.Join(dir, "mirror"), filepath.Join(dir, "plain"),
-		filepath.Join(dir, "page.html.gz"), filepath.Join(dir, "one.report")}
+	want := []string{
+		"objects of " + filepath.Join(dir, "mirror"), filepath.Join(dir, "plain"),
+		filepath.Join(dir, "page.html.gz"), filepath.Join(dir, "one.report"),
+	}
 	slices.Sort(search.found)
 	if slices.Sort(want); !slices.Equal(search.found, want) {
 		t.Errorf("found in %q, expected %q", search.found, want)

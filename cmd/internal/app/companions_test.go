@@ -29,8 +29,10 @@ func (s *story) repository(path string) *companion {
 	c := &companion{story: s, path: path, bare: s.other(path), work: filepath.Join(s.dir, filepath.Base(path))}
 	for login, level := range map[string]int{"ada": fakegitlab.Developer, "mia": fakegitlab.Maintainer} {
 		if s.hub != nil {
-			s.hub.Grant(path, login, map[int]string{fakegitlab.Developer: "write",
-				fakegitlab.Maintainer: "maintain"}[level])
+			s.hub.Grant(path, login, map[int]string{
+				fakegitlab.Developer:  "write",
+				fakegitlab.Maintainer: "maintain",
+			}[level])
 		} else {
 			s.lab.Grant(path, login, level)
 		}
@@ -104,15 +106,19 @@ func (c *companion) request(branch, author string) int { return c.describe(branc
 func (c *companion) describe(branch, author, text string) int {
 	c.t.Helper()
 	if c.hub != nil {
-		pr, err := c.hub.OpenPR(c.path, fakegithub.PR{Title: "Change " + branch, Body: text, Author: author,
-			Head: branch})
+		pr, err := c.hub.OpenPR(c.path, fakegithub.PR{
+			Title: "Change " + branch, Body: text, Author: author,
+			Head: branch,
+		})
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		return pr.Number
 	}
-	return c.lab.Open(c.path, fakegitlab.MergeRequest{Title: "Change " + branch, Body: text, Author: author,
-		SourceBranch: branch})
+	return c.lab.Open(c.path, fakegitlab.MergeRequest{
+		Title: "Change " + branch, Body: text, Author: author,
+		SourceBranch: branch,
+	})
 }
 
 // moved announces the new head of a merge request of the repository.

@@ -122,8 +122,10 @@ func TestDependsOn(t *testing.T) {
 		first := c.request("two", "ada")
 		name := named(s, components, first)
 		n := s.rename("web-new", "Together with another change.\n\nDepends-On: "+c.link(first)+"\n")
-		s.shown(n, "pending", []string{"web-new", "a: two", name, "open, rendered here",
-			"This merge request waits for"}, nil)
+		s.shown(n, "pending", []string{
+			"web-new", "a: two", name, "open, rendered here",
+			"This merge request waits for",
+		}, nil)
 		c.shows(first, "two", "+  a: two")
 		if got := c.report(first); strings.Contains(got, "web-new") {
 			t.Errorf("the companion shows what depends on it:\n%s", got)
@@ -241,8 +243,10 @@ func TestDependsOnAFleetThatRenamesRepositories(t *testing.T) {
 		v.publish("main", "topsecret")
 		for path, level := range map[string]int{components: fakegitlab.Developer, repo: fakegitlab.Reporter} {
 			if s.hub != nil {
-				s.hub.Grant(path, "eve", map[int]string{fakegitlab.Developer: "write",
-					fakegitlab.Reporter: "read"}[level])
+				s.hub.Grant(path, "eve", map[int]string{
+					fakegitlab.Developer: "write",
+					fakegitlab.Reporter:  "read",
+				}[level])
 			} else {
 				s.lab.Grant(path, "eve", level)
 			}

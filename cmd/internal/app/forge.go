@@ -23,12 +23,16 @@ func userAgent() string { return "sluice/" + Version() }
 // connect creates the adapter of a configured forge.
 func connect(f config.Forge, transport http.RoundTripper, clock func() time.Time) (service.Adapter, error) {
 	if f.Kind == "gitlab" {
-		a, err := gitlab.New(gitlab.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport,
-			Clock: clock, UserAgent: userAgent()})
+		a, err := gitlab.New(gitlab.Config{
+			URL: f.API, Token: string(f.Token.Bytes()), Transport: transport,
+			Clock: clock, UserAgent: userAgent(),
+		})
 		return service.Adapter{Forge: a, GitUser: "oauth2"}, err
 	}
-	c := github.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock,
-		UserAgent: userAgent()}
+	c := github.Config{
+		URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock,
+		UserAgent: userAgent(),
+	}
 	if f.App.ID != 0 {
 		c.Token, c.App = "", &github.App{ID: f.App.ID, PrivateKey: f.App.Key.Bytes()}
 	}

@@ -32,8 +32,10 @@ func (s *story) asApp() {
 	s.hub.AddApp(fakegithub.App{ID: 77, Slug: "sluice-app", Key: &key.PublicKey})
 	s.hub.Install(77, "acme")
 	file := filepath.Join(s.dir, "app.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
-		Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600); err != nil {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{
+		Type:  "RSA PRIVATE KEY",
+		Bytes: x509.MarshalPKCS1PrivateKey(key),
+	}), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	s.reload("token: {env: TOKEN}", fmt.Sprintf("app: {id: 77, key: {file: %q}}", file))
@@ -59,8 +61,10 @@ func TestGitHubApp(t *testing.T) {
 	s.drop = func(event string) bool { return event == "pull_request" }
 	s.branch("cad", "CAD")
 	n := s.open("cad", "ada")
-	s.hub.AddDelivery(fakegithub.Delivery{GUID: "lost-1", Event: "pull_request", Action: "opened",
-		Status: http.StatusBadGateway, At: time.Now()})
+	s.hub.AddDelivery(fakegithub.Delivery{
+		GUID: "lost-1", Event: "pull_request", Action: "opened",
+		Status: http.StatusBadGateway, At: time.Now(),
+	})
 	s.until("the delivery arrives", func() bool {
 		all := s.hub.Deliveries()
 		return len(all) == 2 && all[1].GUID == "lost-1" && all[1].Status == http.StatusAccepted
@@ -136,8 +140,10 @@ func TestTraces(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for _, part := range []string{"task trunk", "task review", "f:" + repo, "sluice.delivery", "delivery-",
-		"service.name"} {
+	for _, part := range []string{
+		"task trunk", "task review", "f:" + repo, "sluice.delivery", "delivery-",
+		"service.name",
+	} {
 		if !bytes.Contains(got, []byte(part)) {
 			t.Errorf("the spans have no %q", part)
 		}

@@ -60,8 +60,10 @@ func freeAddress(t *testing.T) string {
 // serve starts the process with the story's configuration, preceded by additional lines.
 func (s *story) serve(secrets map[string]string, more string) *process {
 	s.t.Helper()
-	p := &process{story: s, listen: freeAddress(s.t), metrics: freeAddress(s.t), debug: freeAddress(s.t),
-		done: make(chan error, 1), file: filepath.Join(s.dir, "config.yaml")}
+	p := &process{
+		story: s, listen: freeAddress(s.t), metrics: freeAddress(s.t), debug: freeAddress(s.t),
+		done: make(chan error, 1), file: filepath.Join(s.dir, "config.yaml"),
+	}
 	for name, value := range secrets {
 		p.write(name, value)
 	}
@@ -176,8 +178,10 @@ func TestReload(t *testing.T) {
 		t.Errorf("after: %d, %d", a, b)
 	}
 	s.until("the new repository is hydrated", func() bool { return strings.Contains(s.heads(bare), "env/dev") })
-	for _, broken := range []string{"forges: [", s.config + "nonsense: 1\n",
-		strings.Replace(s.config, "repositories", "repository", 1)} {
+	for _, broken := range []string{
+		"forges: [", s.config + "nonsense: 1\n",
+		strings.Replace(s.config, "repositories", "repository", 1),
+	} {
 		p.write("config.yaml", broken)
 		p.hup("the service keeps the old one")
 	}
@@ -249,8 +253,10 @@ func TestAddressesAndLog(t *testing.T) {
 		}
 		return false
 	})
-	for _, secret := range []string{s.options.Env.Getenv("TOKEN"), oldSecret, "what-nobody-may-log", "Bearer ",
-		"x-access-token:"} {
+	for _, secret := range []string{
+		s.options.Env.Getenv("TOKEN"), oldSecret, "what-nobody-may-log", "Bearer ",
+		"x-access-token:",
+	} {
 		if strings.Contains(p.log.String(), secret) {
 			t.Errorf("the log has %q", secret)
 		}

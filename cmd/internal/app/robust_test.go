@@ -280,6 +280,8 @@ func (s *story) onto(branch, base string) int {
 		}
 		return pr.Number
 	}
-	return s.lab.Open(repo, fakegitlab.MergeRequest{Title: "Change " + branch, Author: "ada", SourceBranch: branch,
-		TargetBranch: base})
+	return s.lab.Open(repo, fakegitlab.MergeRequest{
+		Title: "Change " + branch, Author: "ada", SourceBranch: branch,
+		TargetBranch: base,
+	})
 }

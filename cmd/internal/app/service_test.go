@@ -94,8 +94,10 @@ type story struct {
 // endToEnd skips a slow test in short mode: `make test` is short, `make test-e2e` runs everything.
 func endToEnd(t *testing.T) {
 	t.Helper()
-	for _, quick := range []string{"TestStory", "TestUntrustedContributors", "TestReceivers", "TestProbes",
-		"TestUnsignedWebhooksMakeNoSeries"} {
+	for _, quick := range []string{
+		"TestStory", "TestUntrustedContributors", "TestReceivers", "TestProbes",
+		"TestUnsignedWebhooksMakeNoSeries",
+	} {
 		if name, _, _ := strings.Cut(t.Name(), "/"); name == quick {
 			return
 		}
@@ -110,8 +112,10 @@ func newStory(t *testing.T, kind string) *story {
 	t.Helper()
 	endToEnd(t)
 	t.Parallel()
-	s := &story{t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false },
-		prepare: func(*service.Service) {}}
+	s := &story{
+		t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false },
+		prepare: func(*service.Service) {},
+	}
 	bare := filepath.Join(s.dir, "git", repo+".git")
 	s.run("", "init", "-q", "--bare", "-b", "main", bare)
 	s.run(bare, "config", "http.receivepack", "true")
@@ -141,8 +145,10 @@ forges:
 	if err := os.WriteFile(file, []byte(s.config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": fingerprint, "SLUICE_OFFLINE": "1",
-		"SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
+	env := map[string]string{
+		"TOKEN": token, "SECRET": secret, "FINGERPRINT": fingerprint, "SLUICE_OFFLINE": "1",
+		"SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache"),
+	}
 	credentials := []string{token, secret, fingerprint}
 	t.Cleanup(func() { s.leaks(credentials) })
 	getenv := func(name string) string { return env[name] }
@@ -166,8 +172,10 @@ func backend(t *testing.T, root string) http.Handler {
 	}
 	return &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
-			"GIT_CONFIG_GLOBAL=/dev/null"},
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null",
+		},
 	}
 }
 

@@ -69,7 +69,8 @@ func TestForgeFailures(t *testing.T) {
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 	for _, f := range []fakegithub.Fault{
-		{Kind: fakegithub.BadGateway, Times: 3}, {Kind: fakegithub.TooMany, Times: 2, RetryAfter: time.Second},
+		{Kind: fakegithub.BadGateway, Times: 3},
+		{Kind: fakegithub.TooMany, Times: 2, RetryAfter: time.Second},
 		{Kind: fakegithub.Lost, Method: "POST", Path: "/comments"},
 	} {
 		s.hub.Fail(f)

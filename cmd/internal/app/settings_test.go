@@ -182,8 +182,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // limitGit puts a gate before the story's Git server, for the service and for the story.
 func (s *story) limitGit(may func(password, path string, push bool) bool) *gate {
 	s.t.Helper()
-	g := &gate{next: backend(s.t, filepath.Join(s.dir, "git")), may: may, pulls: map[string]int{},
-		sent: map[string]int{}}
+	g := &gate{
+		next: backend(s.t, filepath.Join(s.dir, "git")), may: may, pulls: map[string]int{},
+		sent: map[string]int{},
+	}
 	server := httptest.NewServer(g)
 	s.t.Cleanup(server.Close)
 	s.config = strings.ReplaceAll(s.config, s.git.URL, server.URL)

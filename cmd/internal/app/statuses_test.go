@@ -46,8 +46,11 @@ func TestStatusesAreWrittenOnce(t *testing.T) {
 	s.start()
 	s.until("it was looked at", func() bool { return s.metric("sluice_task_seconds_count", `kind="trunk"`) >= 1 })
 	s.tasks("trunk", 2)
-	for _, one := range []struct{ sha, context string }{{s.ref("main"), "sluice/dev"}, {rendered, "sluice/dev"},
-		{s.head(n), "sluice"}} {
+	for _, one := range []struct{ sha, context string }{
+		{s.ref("main"), "sluice/dev"},
+		{rendered, "sluice/dev"},
+		{s.head(n), "sluice"},
+	} {
 		if n := s.statuses(one.sha, one.context); n != 1 {
 			t.Errorf("%s was written %d times on %s", one.context, n, one.sha)
 		}

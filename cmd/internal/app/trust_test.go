@@ -329,13 +329,15 @@ func TestPendingCheckEnds(t *testing.T) {
 	s.config = strings.Replace(s.config, "token: {env: TOKEN}", "app: {id: 77, key: {env: KEY}}", 1)
 	getenv := s.options.Env.Getenv
 	s.options.Load = func() (*config.Config, error) {
-		return config.Parse("config.yaml", []byte(s.config), config.Sources{Read: os.ReadFile,
+		return config.Parse("config.yaml", []byte(s.config), config.Sources{
+			Read: os.ReadFile,
 			Getenv: func(name string) string {
 				if name == "KEY" {
 					return private
 				}
 				return getenv(name)
-			}})
+			},
+		})
 	}
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })

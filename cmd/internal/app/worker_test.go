@@ -37,8 +37,10 @@ func TestReviewInWorker(t *testing.T) {
 		return s
 	}
 	request := func() review.Request {
-		return review.Request{Request: compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"),
-			Key: []byte("k")}, Policy: r.Resolve("HEAD~1").Tree}
+		return review.Request{Request: compare.Request{
+			Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"),
+			Key: []byte("k"),
+		}, Policy: r.Resolve("HEAD~1").Tree}
 	}
 	s := open(os.Args[0])
 	want, err := review.Local{Session: s}.Review(t.Context(), request())

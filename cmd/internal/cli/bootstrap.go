@@ -132,7 +132,8 @@ Argo CD orders waves among the Applications of one parent only: see docs/argocd.
 
 // run prints the objects of one cluster, or writes a file for each.
 func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fleet,
-	*fleet.Cluster) ([]bootstrap.Object, error)) error {
+	*fleet.Cluster) ([]bootstrap.Object, error),
+) error {
 	if err := b.check(); err != nil {
 		return err
 	}
@@ -194,8 +195,10 @@ func printObjects(w io.Writer, list []bootstrap.Object) error {
 // place determines the repository that clusters read and the forge that receives statuses.
 func (b *bootstrapOptions) place(address string) error {
 	if address == "" {
-		return &exitError{ExitUsage,
-			errors.New("the repository has no remote origin: name the URL of the branches with --url")}
+		return &exitError{
+			ExitUsage,
+			errors.New("the repository has no remote origin: name the URL of the branches with --url"),
+		}
 	}
 	repository, err := bootstrap.ParseRepository(address)
 	if err != nil {
@@ -225,8 +228,10 @@ func (b *bootstrapOptions) choose(o IO, f *fleet.Fleet) ([]*fleet.Cluster, error
 	}
 	if len(b.clusters) > 0 {
 		if b.dir == "" && len(out) > 1 {
-			return nil, &exitError{ExitUsage,
-				fmt.Errorf("%s cannot be printed into one stream: add --out to write a file for each, or name one --cluster", strings.Join(b.clusters, " and "))}
+			return nil, &exitError{
+				ExitUsage,
+				fmt.Errorf("%s cannot be printed into one stream: add --out to write a file for each, or name one --cluster", strings.Join(b.clusters, " and ")),
+			}
 		}
 		return out, nil
 	}
@@ -240,9 +245,11 @@ func (b *bootstrapOptions) choose(o IO, f *fleet.Fleet) ([]*fleet.Cluster, error
 		}
 	}
 	if b.dir == "" && len(out) != 1 {
-		return nil, &exitError{ExitUsage,
+		return nil, &exitError{
+			ExitUsage,
 			fmt.Errorf("the fleet has %s: name one with --cluster, or add --out to write a file for each",
-				count(len(out), "cluster"))}
+				count(len(out), "cluster")),
+		}
 	}
 	return out, nil
 }

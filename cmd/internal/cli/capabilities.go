@@ -64,8 +64,10 @@ func (r *capabilitiesOptions) run(ctx context.Context, o IO, names []string) err
 	out := []knownCapabilities{}
 	for _, c := range f.Clusters {
 		if len(names) == 0 || slices.Contains(names, c.Name) {
-			out = append(out, knownCapabilities{c.Name, c.ChartVersion(), c.KubeVersion == "", len(c.APIVersions),
-				fleet.CapabilitiesFile(c.Name)})
+			out = append(out, knownCapabilities{
+				c.Name, c.ChartVersion(), c.KubeVersion == "", len(c.APIVersions),
+				fleet.CapabilitiesFile(c.Name),
+			})
 		}
 	}
 	switch {

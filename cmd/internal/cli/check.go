@@ -67,8 +67,10 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 		return err
 	}
 	request.TargetsOnly = true
-	whole := review.Request{Request: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline,
-		Whole: true}
+	whole := review.Request{
+		Request: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline,
+		Whole: true,
+	}
 	if !k.noPolicy {
 		if _, err := s.Policy(ctx, head.Tree, true); err != nil { // before anything is rendered
 			return err

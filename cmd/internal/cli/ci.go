@@ -176,8 +176,10 @@ func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Contex
 	if at.Kind == ci.Queue {
 		return nil, nil //nolint:nilnil // a candidate of a merge queue is several merge requests
 	}
-	fromEvent := &forge.MergeRequest{Number: at.MergeRequest, Head: at.Head, TargetBranch: at.Target, Draft: at.Draft,
-		Fork: at.Fork, State: forge.Open}
+	fromEvent := &forge.MergeRequest{
+		Number: at.MergeRequest, Head: at.Head, TargetBranch: at.Target, Draft: at.Draft,
+		Fork: at.Fork, State: forge.Open,
+	}
 	if f == nil {
 		return fromEvent, nil
 	}
@@ -209,7 +211,8 @@ func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Contex
 }
 
 func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Environment, at *ci.Context, f app.Forge,
-	mr *forge.MergeRequest) error {
+	mr *forge.MergeRequest,
+) error {
 	c.Detect = true // a review writes no branches
 	s, err := app.Open(ctx, o.Env, c.Options, c.progress(o))
 	if err != nil {
@@ -270,7 +273,8 @@ type ciTrunk struct {
 // trunkFor determines the trunk as the service does. If the job cannot read the remote's default branch, the target
 // branch counts as the trunk if its own fleet says so.
 func (c *ciOptions) trunkFor(ctx context.Context, o IO, s *app.Session, at *ci.Context,
-	target gitstore.Commit) (ciTrunk, error) {
+	target gitstore.Commit,
+) (ciTrunk, error) {
 	tip, name, err := s.TrunkTip(ctx)
 	switch {
 	case err == nil && name != "":
@@ -288,7 +292,8 @@ func (c *ciOptions) trunkFor(ctx context.Context, o IO, s *app.Session, at *ci.C
 
 // sides returns base and head, and the current target branch.
 func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (compare.Request, gitstore.Commit,
-	error) {
+	error,
+) {
 	out := compare.Request{Environments: c.selection.environments, Key: s.FingerprintKey()}
 	var err error
 	if out.Head, err = s.FetchCommit(ctx, at.Head, at.HeadRef); err != nil {
@@ -346,8 +351,10 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 		}
 		s = announce.Pushes(ctx, s, commit.Tree, tell)
 	}
-	result, err := s.Hydrate(ctx, hydrate.Request{Commit: commit, Write: true, Environments: c.hydrateEnvs,
-		PerPush: c.perPush})
+	result, err := s.Hydrate(ctx, hydrate.Request{
+		Commit: commit, Write: true, Environments: c.hydrateEnvs,
+		PerPush: c.perPush,
+	})
 	if err != nil {
 		return err
 	}

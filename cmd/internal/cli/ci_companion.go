@@ -29,7 +29,8 @@ func (c companion) check() error {
 // open opens the fleet. The job's credential is for the job's forge; a fleet on another host needs its own
 // credential.
 func (c companion) open(ctx context.Context, own, job app.Environment, o app.Options, s *app.Session) (*app.Session,
-	error) {
+	error,
+) {
 	env := own
 	if app.SameHost(c.fleet, s.Store.RemoteURL()) {
 		env = job
@@ -43,7 +44,8 @@ func (c companion) open(ctx context.Context, own, job app.Environment, o app.Opt
 // whose policy applies. The name of that trunk is the branch of this repository that the fleet takes content from,
 // because only merge requests into it have the plain status. If the fleet takes tags, the name is empty.
 func (c companion) sides(ctx context.Context, platform, s *app.Session, own compare.Request) (compare.Request, ciTrunk,
-	error) {
+	error,
+) {
 	out := compare.Request{Environments: own.Environments, Key: platform.FingerprintKey()}
 	var trunk ciTrunk
 	tip, err := trunkOf(ctx, platform, true)
@@ -81,7 +83,8 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 // reviewSides returns the two sides of the comparison, the session, and the trunk. own is the environment without the
 // job's credential.
 func (c *ciOptions) reviewSides(ctx context.Context, o IO, own app.Environment, s *app.Session,
-	at *ci.Context) (*app.Session, compare.Request, ciTrunk, error) {
+	at *ci.Context,
+) (*app.Session, compare.Request, ciTrunk, error) {
 	request, target, err := c.sides(ctx, s, at)
 	if err != nil {
 		return s, request, ciTrunk{}, err

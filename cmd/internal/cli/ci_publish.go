@@ -23,8 +23,10 @@ func (c *ciOptions) writeReports(o IO, at *ci.Context, r *report.Review) error {
 			return err
 		}
 		in := func(name string) string { return filepath.Join(c.artifacts, name) }
-		files := reportFiles{in("review.md"), in("review.html"), in("review.json"), in("findings.sarif"),
-			in("findings.junit.xml")}
+		files := reportFiles{
+			in("review.md"), in("review.html"), in("review.json"), in("findings.sarif"),
+			in("findings.junit.xml"),
+		}
 		if err := files.write(r); err != nil {
 			return err
 		}
@@ -107,7 +109,8 @@ func credentialHint(at *ci.Context, err error) error {
 
 // publish writes the comment and the status. It writes nothing for the merge request of a fork.
 func (c *ciOptions) publish(ctx context.Context, o IO, at *ci.Context, f app.Forge, mr *forge.MergeRequest,
-	r *report.Review) error {
+	r *report.Review,
+) error {
 	if at.Fork && at.Kind == ci.Review {
 		fmt.Fprintln(o.Out, "the job of a fork may not write to the forge: the reports are in the job's summary and artifacts")
 		return nil

@@ -111,16 +111,20 @@ func read(t *testing.T, name string, document int, into any) {
 
 func TestFlagsFromVariables(t *testing.T) {
 	cmd := newCI(System())
-	env := map[string]string{"SLUICE_CI_COMMENT_ID": "eu", "SLUICE_CI_ENV": "dev,prod", "SLUICE_CI_DRAFTS": "false",
-		"SLUICE_CI_CONTEXT": "other"}
+	env := map[string]string{
+		"SLUICE_CI_COMMENT_ID": "eu", "SLUICE_CI_ENV": "dev,prod", "SLUICE_CI_DRAFTS": "false",
+		"SLUICE_CI_CONTEXT": "other",
+	}
 	if err := cmd.Flags().Set("context", "mine"); err != nil {
 		t.Fatal(err)
 	}
 	if err := fromEnv(cmd, "SLUICE_CI_", func(name string) string { return env[name] }); err != nil {
 		t.Fatal(err)
 	}
-	for flag, want := range map[string]string{"comment-id": "eu", "env": "[dev,prod]", "drafts": "false",
-		"context": "mine"} {
+	for flag, want := range map[string]string{
+		"comment-id": "eu", "env": "[dev,prod]", "drafts": "false",
+		"context": "mine",
+	} {
 		if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
 			t.Errorf("--%s is %s, want %s", flag, got, want)
 		}
@@ -308,8 +312,10 @@ func TestArchives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"linux/amd64 linux/arm64 darwin/amd64 darwin/arm64",
-		"sluice_$(VERSION)_$${os}_$$arch.tar.gz", "checksums.txt"} {
+	for _, part := range []string{
+		"linux/amd64 linux/arm64 darwin/amd64 darwin/arm64",
+		"sluice_$(VERSION)_$${os}_$$arch.tar.gz", "checksums.txt",
+	} {
 		if !strings.Contains(string(makefile), part) {
 			t.Errorf("the Makefile has no %q", part)
 		}
@@ -401,10 +407,14 @@ func TestImageWithoutBuilder(t *testing.T) {
 	for name, c := range map[string]struct{ docker, podman, want string }{
 		"a daemon that does not answer": {docker: "exit 1", want: "its daemon does not answer"},
 		"nothing":                       {want: "Neither docker nor podman"},
-		"podman instead": {docker: "exit 1", podman: "echo podman $*",
-			want: "podman build --platform linux/arm64 -t other ."},
-		"docker": {docker: "echo docker $*", podman: "exit 1",
-			want: "docker build --platform linux/arm64 -t other ."},
+		"podman instead": {
+			docker: "exit 1", podman: "echo podman $*",
+			want: "podman build --platform linux/arm64 -t other .",
+		},
+		"docker": {
+			docker: "echo docker $*", podman: "exit 1",
+			want: "docker build --platform linux/arm64 -t other .",
+		},
 	} {
 		bin := t.TempDir()
 		for program, body := range map[string]string{"go": "exit 0", "docker": c.docker, "podman": c.podman} {

@@ -33,8 +33,10 @@ func System() IO {
 	dir, _ := os.Getwd() // verbs that need the folder fail when they open it
 	info, err := os.Stderr.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("CI") == "" && os.Getenv("TERM") != "dumb"
-	return IO{Out: os.Stdout, Err: os.Stderr, Terminal: terminal,
-		Env: app.Environment{Getenv: os.Getenv, Home: home, Executable: executable}, Dir: dir}
+	return IO{
+		Out: os.Stdout, Err: os.Stderr, Terminal: terminal,
+		Env: app.Environment{Getenv: os.Getenv, Home: home, Executable: executable}, Dir: dir,
+	}
 }
 
 // Main runs a command line and returns the exit status. It prints an error to o.Err.

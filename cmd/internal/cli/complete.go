@@ -195,8 +195,10 @@ type fleetNames struct {
 }
 
 func namesOf(f *fleet.Fleet) fleetNames {
-	out := fleetNames{Clusters: clusterNames(f), Apps: appNames(f), Workspaces: workspaceNames(f),
-		Environments: environmentNames(f), Waves: waveNames(f), Classes: classNames(f)}
+	out := fleetNames{
+		Clusters: clusterNames(f), Apps: appNames(f), Workspaces: workspaceNames(f),
+		Environments: environmentNames(f), Waves: waveNames(f), Classes: classNames(f),
+	}
 	for _, e := range f.Spec.Environments {
 		out.Branches = append(out.Branches, f.EnvironmentBranch(e.Name))
 		if len(e.After) > 0 {

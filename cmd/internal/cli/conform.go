@@ -82,8 +82,10 @@ func (f *conformOptions) run(ctx context.Context, o IO, limited bool) error {
 	if err != nil {
 		return err
 	}
-	groups, err := conform.Compare(ctx, s.Store, fl, members, conform.Options{By: f.by, Class: f.class,
-		Masker: diff.NewMasker(s.FingerprintKey())})
+	groups, err := conform.Compare(ctx, s.Store, fl, members, conform.Options{
+		By: f.by, Class: f.class,
+		Masker: diff.NewMasker(s.FingerprintKey()),
+	})
 	if err != nil {
 		return err
 	}

@@ -49,8 +49,10 @@ Without --branch and --tags, the branch main is pinned.
 
 // add writes the declaration and locks it. A declaration that cannot be read or locked is removed again.
 func (d *depsOptions) add(ctx context.Context, o IO, name string, spec fleet.RepositorySpec) error {
-	data, err := yaml.Marshal(fleet.RepositoryFile{APIVersion: fleet.APIVersion, Kind: "Repository",
-		Metadata: fleet.Metadata{Name: name}, Spec: spec})
+	data, err := yaml.Marshal(fleet.RepositoryFile{
+		APIVersion: fleet.APIVersion, Kind: "Repository",
+		Metadata: fleet.Metadata{Name: name}, Spec: spec,
+	})
 	if err != nil {
 		return err
 	}

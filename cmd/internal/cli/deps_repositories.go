@@ -16,7 +16,8 @@ import (
 // pin resolves repositories that are not locked, and those for which again is true. It returns the fleet with the new
 // pins.
 func (d *dependencies) pin(ctx context.Context, v *source.View, tree gitstore.Hash,
-	again func(name string) bool) (*source.View, error) {
+	again func(name string) bool,
+) (*source.View, error) {
 	lock := v.Lock()
 	before := lock.Pinned()
 	lock.ClearPins()

@@ -14,7 +14,8 @@ import (
 // does not have the branch: a fresh clone has only the trunk, and a missing branch would look like an empty
 // environment. note says what the branch was read from, or that it does not exist; "" if it was where the call says.
 func (d *diffOptions) branchesFor(ctx context.Context, s *app.Session, request compare.Request) (out *app.Session,
-	note string, err error) {
+	note string, err error,
+) {
 	if out, err = d.useRemote(ctx, s, request.Head); err != nil || request.Against != compare.AgainstBranches {
 		return out, "", err
 	}

@@ -205,9 +205,11 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 	var targets []diff.Target
 	for _, app := range sortedKeys(apps) {
 		if !failed[app] { // with only one side, objects would look removed
-			targets = append(targets, diff.Target{App: app, Cluster: c.clusters[1].Name,
+			targets = append(targets, diff.Target{
+				App: app, Cluster: c.clusters[1].Name,
 				Environment: c.clusters[1].Environment, Before: c.masked(rendered[0][app]),
-				After: c.masked(rendered[1][app])})
+				After: c.masked(rendered[1][app]),
+			})
 		}
 	}
 	changes := diff.Compare(targets, nil, []string{c.clusters[1].Environment}, onePlacement{})
@@ -215,8 +217,10 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 		g := &changes.Groups[i]
 		for j := range g.Objects {
 			one := &g.Objects[j]
-			c.out.Objects = append(c.out.Objects, objectDiff{App: g.App, Verb: one.Verb, Object: one.Title(),
-				Fields: slices.Concat(one.Fields, one.Noise)})
+			c.out.Objects = append(c.out.Objects, objectDiff{
+				App: g.App, Verb: one.Verb, Object: one.Title(),
+				Fields: slices.Concat(one.Fields, one.Noise),
+			})
 		}
 	}
 	slices.SortStableFunc(c.out.Objects, func(a, b objectDiff) int {
@@ -227,7 +231,8 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 
 // decode decodes manifests by app, and registers the secrets to mask.
 func (c *clusterComparison) decode(manifests []hydrate.Manifest, apps map[string]bool) (map[string][]diff.Object,
-	error) {
+	error,
+) {
 	out := map[string][]diff.Object{}
 	for _, m := range manifests {
 		name := appOf(m)

@@ -15,8 +15,10 @@ func TestWithHelm(t *testing.T) {
 			"kind: Fleet\nspec: {helm: 3, import: [{flux: {}}]}\n---\n" + repository,
 			"kind: Fleet\nspec: {helm: 4, import: [{flux: {}, helm: 4}]}\n---\n" + repository,
 		},
-		"after an empty document": {"---\n# fleet\n---\nkind: Fleet\nspec: {trunk: main}\n",
-			"kind: Fleet\nspec: {trunk: main, helm: 4}\n"},
+		"after an empty document": {
+			"---\n# fleet\n---\nkind: Fleet\nspec: {trunk: main}\n",
+			"kind: Fleet\nspec: {trunk: main, helm: 4}\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := withHelm([]byte(c.text), 4)

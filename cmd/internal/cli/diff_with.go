@@ -15,7 +15,8 @@ import (
 // withCompanions returns head as if sluice.lock pinned other repositories to local commits. Each value of --with is
 // NAME=FOLDER for the files of a working tree, or NAME=FOLDER@REVISION. The commit has no hash.
 func (d *diffOptions) withCompanions(ctx context.Context, s *app.Session, head gitstore.Commit) (gitstore.Commit,
-	error) {
+	error,
+) {
 	if len(d.with) == 0 {
 		return head, nil
 	}

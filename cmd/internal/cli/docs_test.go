@@ -101,8 +101,11 @@ func TestCommandsInDocuments(t *testing.T) {
 	if count < 60 {
 		t.Errorf("found only %d calls", count)
 	}
-	for _, wrong := range []call{{"sluice rolback prod", true}, {"sluice rollback prod --because x", false},
-		{"sluice rollback", true}} {
+	for _, wrong := range []call{
+		{"sluice rolback prod", true},
+		{"sluice rollback prod --because x", false},
+		{"sluice rollback", true},
+	} {
 		if wrong.try() == nil {
 			t.Errorf("%s is accepted", wrong.line)
 		}

@@ -100,8 +100,10 @@ func treesOf(w *gitstore.Writer, shown *hydrate.Shown) (map[string]gitstore.Hash
 			return nil, err
 		}
 		name := strings.TrimPrefix(path.Dir(m.Path), fleet.WorkspacesDir+"/")
-		entries[name] = append(entries[name], gitstore.Entry{Name: path.Base(m.Path), Mode: gitstore.ModeFile,
-			Hash: blob})
+		entries[name] = append(entries[name], gitstore.Entry{
+			Name: path.Base(m.Path), Mode: gitstore.ModeFile,
+			Hash: blob,
+		})
 	}
 	out := map[string]gitstore.Hash{}
 	for name, list := range entries {

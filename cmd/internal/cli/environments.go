@@ -151,13 +151,16 @@ func (p *promotionFlags) who(ctx context.Context, o IO) (string, error) {
 
 // request returns the request for verbs that read and verbs that write.
 func (p *environmentFlags) request(s *app.Session, trunk gitstore.Commit) promote.Request {
-	return promote.Request{Trunk: trunk, Now: time.Now(), Adapters: promotions.WithoutForge(s, trunk, p.noPolicy),
-		CommandPrefix: "sluice"}
+	return promote.Request{
+		Trunk: trunk, Now: time.Now(), Adapters: promotions.WithoutForge(s, trunk, p.noPolicy),
+		CommandPrefix: "sluice",
+	}
 }
 
 // look evaluates promotions, with commands.
 func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool,
-	commands ...promote.Command) ([]promote.Status, error) {
+	commands ...promote.Command,
+) ([]promote.Status, error) {
 	r := p.request(s, trunk)
 	for i := range commands {
 		who, err := p.who(ctx, o)
@@ -191,7 +194,8 @@ func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name stri
 
 // ordered runs one command and prints its result.
 func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session,
-	trunk gitstore.Commit) (*promote.Command, error)) error {
+	trunk gitstore.Commit) (*promote.Command, error),
+) error {
 	s, trunk, err := p.open(ctx, o)
 	if err != nil {
 		return err
@@ -211,8 +215,10 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 	for i := range list { // a rollback waits for no gate: if it is not done, a person must act
 		if list[i].Environment == c.Environment && c.Kind == rollout.EventRollback &&
 			list[i].Decision.Record.Rollback != nil {
-			return &exitError{ExitFailed,
-				errors.New("the rollback is recorded but not complete: see what it waits for")}
+			return &exitError{
+				ExitFailed,
+				errors.New("the rollback is recorded but not complete: see what it waits for"),
+			}
 		}
 	}
 	return nil

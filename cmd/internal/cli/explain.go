@@ -270,8 +270,10 @@ func (l *outcomes) add(origin fleet.Origin, cluster string) {
 			return
 		}
 	}
-	l.Outcomes = append(l.Outcomes, outcome{Value: origin.Set, Deleted: origin.Deletes, Origin: origin,
-		Clusters: []string{cluster}})
+	l.Outcomes = append(l.Outcomes, outcome{
+		Value: origin.Set, Deleted: origin.Deletes, Origin: origin,
+		Clusters: []string{cluster},
+	})
 }
 
 func printOutcomes(w io.Writer, list []outcomes) error {

@@ -93,8 +93,10 @@ func historyEntries(list []promote.HistoryEntry) []historyEntry {
 	out := []historyEntry{}
 	for _, e := range list {
 		if c := e.Command; c != nil {
-			out = append(out, historyEntry{Kind: "command", At: e.At, By: e.By(), Verb: string(c.Verb), Scope: c.Scope,
-				Reason: c.Reason, Until: c.Until})
+			out = append(out, historyEntry{
+				Kind: "command", At: e.At, By: e.By(), Verb: string(c.Verb), Scope: c.Scope,
+				Reason: c.Reason, Until: c.Until,
+			})
 			continue
 		}
 		one := historyEntry{

@@ -170,8 +170,10 @@ func (i *importOptions) list(f *fleet.Fleet, reached *coverage, o IO) error {
 	out := []importedTarget{}
 	failed := 0
 	for _, t := range f.Imports() {
-		one := importedTarget{Cluster: t.Cluster, App: t.App, Kind: t.Kind, File: t.Located(), Line: t.Line,
-			State: "ready", Notes: t.Notes, DependsOn: slices.Sorted(slices.Values(t.DependsOn))}
+		one := importedTarget{
+			Cluster: t.Cluster, App: t.App, Kind: t.Kind, File: t.Located(), Line: t.Line,
+			State: "ready", Notes: t.Notes, DependsOn: slices.Sorted(slices.Values(t.DependsOn)),
+		}
 		if t.Parent != "" {
 			one.Parent = cmp.Or(t.ParentCluster, t.Cluster) + "/" + t.Parent
 		}

@@ -34,7 +34,8 @@ type comparison struct {
 
 // checkImport builds the import again with the reference programs, and compares every object.
 func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet,
-	o IO) error {
+	o IO,
+) error {
 	result := comparison{Differences: []string{}, NotCompared: []string{}, Unread: []string{}}
 	var tools []string
 	argocd := false
@@ -80,7 +81,8 @@ func builds(tools []string) string {
 
 // checkEntry compares one entry of spec.import.
 func (i *importOptions) checkEntry(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, n int,
-	result *comparison) error {
+	result *comparison,
+) error {
 	entry := f.Spec.Import[n]
 	program := referenceFor(entry)
 	result.tool = program.tool
@@ -162,7 +164,8 @@ func (i *importOptions) showComparison(c *comparison, o IO) error {
 
 // sluiceApps renders the apps of an entry on a cluster. A failed app has its Error, a suspended one is left out.
 func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, entry int,
-	cluster string) (map[string]referenceApp, error) {
+	cluster string,
+) (map[string]referenceApp, error) {
 	out := map[string]referenceApp{}
 	for _, t := range f.Imports() { // an app of the fleet's own is not compared
 		if t.Entry == entry && comparedOn(t) == cluster && !t.Suspended {
@@ -300,7 +303,8 @@ func (c *comparison) objects(at string, ours, theirs []manifest.Object, namespac
 
 // taken removes the object of the same identity, or the one to which the app's namespace was added, and returns it.
 func taken(left map[manifest.Identity][]manifest.Object, want manifest.Object, namespace string) (manifest.Identity,
-	manifest.Object) {
+	manifest.Object,
+) {
 	at := want.Identity()
 	if len(left[at]) == 0 && at.Namespace == "" {
 		at.Namespace = namespace

@@ -117,8 +117,10 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 	if result == nil {
 		return err
 	}
-	out := conversion{Apps: orEmpty(result.Apps), Clusters: orEmpty(result.Clusters), Kept: orEmpty(result.Kept),
-		Findings: orEmpty(result.Findings), Files: []string{}, leftOut: result.LeftOutReleases()}
+	out := conversion{
+		Apps: orEmpty(result.Apps), Clusters: orEmpty(result.Clusters), Kept: orEmpty(result.Kept),
+		Findings: orEmpty(result.Findings), Files: []string{}, leftOut: result.LeftOutReleases(),
+	}
 	if err != nil { // no release is left
 		return errors.Join(h.show(&out, o), err)
 	}

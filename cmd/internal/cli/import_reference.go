@@ -82,7 +82,8 @@ type referenceApp struct {
 
 // run writes the commit's files to a temporary directory and has the reference program build them.
 func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, f *fleet.Fleet,
-	entry fleet.Import) (map[string]map[string]referenceApp, error) {
+	entry fleet.Import,
+) (map[string]map[string]referenceApp, error) {
 	program, err := exec.LookPath(r.program)
 	if err != nil {
 		return nil, fmt.Errorf("--check needs the program %s in PATH (build it in a clone of Sluice: %s)", r.program,
@@ -101,8 +102,10 @@ func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(referenceRequest{Dir: own, Trunk: f.Spec.Trunk, Entry: entry,
-		Clusters: referenceClusters(f, entry), Repositories: others})
+	text, err := json.Marshal(referenceRequest{
+		Dir: own, Trunk: f.Spec.Trunk, Entry: entry,
+		Clusters: referenceClusters(f, entry), Repositories: others,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +157,10 @@ func copyOthers(ctx context.Context, dir string, store *gitstore.Store, f *fleet
 		if err != nil {
 			return nil, fmt.Errorf("repository %s: %w", r.Name, err)
 		}
-		one := referenceRepository{URL: r.URL, Ref: r.Resolved, Commit: r.Commit,
-			Dir: filepath.Join(dir, "other", r.Name)}
+		one := referenceRepository{
+			URL: r.URL, Ref: r.Resolved, Commit: r.Commit,
+			Dir: filepath.Join(dir, "other", r.Name),
+		}
 		if err := copyFiles(one.Dir, store.Snapshot(ctx, commit.Tree)); err != nil {
 			return nil, fmt.Errorf("copying the repository %s: %w", r.Name, err)
 		}

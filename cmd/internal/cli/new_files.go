@@ -135,7 +135,8 @@ func (w *newFiles) seen(ctx context.Context) error {
 
 // overlaid returns a tree with files replaced or added.
 func overlaid(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash,
-	files map[string][]byte) (gitstore.Hash, error) {
+	files map[string][]byte,
+) (gitstore.Hash, error) {
 	var entries []gitstore.Entry
 	if tree != (gitstore.Hash{}) {
 		known, err := store.Tree(ctx, tree)

@@ -145,7 +145,8 @@ func (c *common) policyTest(ctx context.Context, o IO, name, run string) error {
 }
 
 func testPolicy(ctx context.Context, s *app.Session, tree gitstore.Hash, name, run string) (results []policy.TestResult,
-	err error) {
+	err error,
+) {
 	if name != "" {
 		results, err = s.OwnPolicies().Test(ctx, tree, name, run)
 	} else {

@@ -81,10 +81,14 @@ func (f *releaseFlow) problems() []string {
 	}
 	for job, order := range map[string][]string{
 		"test": {"actions/checkout", "actions/setup-go", ".ci/run", "make reproducible"},
-		"archives": {"actions/checkout", "actions/setup-go", "sigstore/cosign-installer", "anchore/syft/cmd/syft@",
-			"goreleaser/goreleaser-action", "actions/attest-build-provenance"},
-		"image": {"actions/checkout", "actions/setup-go", "sigstore/cosign-installer", "docker/login-action",
-			"make image-files", "cosign sign"},
+		"archives": {
+			"actions/checkout", "actions/setup-go", "sigstore/cosign-installer", "anchore/syft/cmd/syft@",
+			"goreleaser/goreleaser-action", "actions/attest-build-provenance",
+		},
+		"image": {
+			"actions/checkout", "actions/setup-go", "sigstore/cosign-installer", "docker/login-action",
+			"make image-files", "cosign sign",
+		},
 	} {
 		last := -1
 		for _, what := range order {
@@ -141,9 +145,11 @@ func (f *releaseFlow) archives(expect func(ok bool, format string, args ...any))
 	}
 	if at := f.step("archives", "actions/attest-build-provenance"); at >= 0 {
 		subjects, _ := f.Jobs["archives"].Steps[at].With["subject-path"].(string)
-		for _, file := range []string{"sluice_1.2.3_linux_arm64.tar.gz",
+		for _, file := range []string{
+			"sluice_1.2.3_linux_arm64.tar.gz",
 			strings.ReplaceAll(strings.Join(sbom.Documents, ""), "{{ .ArtifactName }}",
-				"sluice_1.2.3_linux_arm64.tar.gz"), f.Checksum.NameTemplate} {
+				"sluice_1.2.3_linux_arm64.tar.gz"), f.Checksum.NameTemplate,
+		} {
 			matched := slices.ContainsFunc(strings.Fields(subjects), func(p string) bool {
 				ok, err := path.Match(p, "dist/"+file)
 				return ok && err == nil
@@ -167,8 +173,10 @@ func (f *releaseFlow) image() []string {
 		}
 	}
 	var out []string
-	for _, part := range []string{"make image-files", "docker buildx build", "--provenance=mode=max", "--sbom=true",
-		"--push"} {
+	for _, part := range []string{
+		"make image-files", "docker buildx build", "--provenance=mode=max", "--sbom=true",
+		"--push",
+	} {
 		before, rest, found := strings.Cut(build, part)
 		if !found {
 			out = append(out, fmt.Sprintf("image: %s is not there, or too late: %s", part, before))
@@ -212,11 +220,15 @@ func TestReleaseSteps(t *testing.T) {
 		{"no provenance of checksums", "            dist/checksums.txt\n", ""},
 		{"provenance before the archives are there", "      - uses: sigstore/cosign-installer", attest +
 			"      - uses: sigstore/cosign-installer"},
-		{"provenance under a condition", "      - uses: actions/attest-build-provenance",
-			"      - if: github.actor == 'x'\n        uses: actions/attest-build-provenance"},
+		{
+			"provenance under a condition", "      - uses: actions/attest-build-provenance",
+			"      - if: github.actor == 'x'\n        uses: actions/attest-build-provenance",
+		},
 		{"no right to attest", "      attestations: write  # provenance\n", ""},
-		{"an action by tag", "actions/attest-build-provenance@e8998f949152b193b063cb0ec769d69d929409be",
-			"actions/attest-build-provenance@v2"},
+		{
+			"an action by tag", "actions/attest-build-provenance@e8998f949152b193b063cb0ec769d69d929409be",
+			"actions/attest-build-provenance@v2",
+		},
 		{"any version of syft", "cmd/syft@v1.57.0", "cmd/syft@latest"},
 		{"any version of goreleaser", "version: v2.18.2", "version: '~> v2'"},
 		{"no syft", "        run: go install github.com/anchore/syft/cmd/syft@v1.57.0", "        run: 'true'"},
@@ -236,8 +248,10 @@ func TestReleaseSteps(t *testing.T) {
 		{"another linker", "ldflags: [-s -w]", "ldflags: [-s]"},
 		{"a hook after the build", "    binary: sluice\n", "    binary: sluice\n    hooks: {post: upx dist/sluice}\n"},
 	} {
-		in := [2]string{strings.Replace(workflow, change[1], change[2], 1),
-			strings.Replace(goreleaser, change[1], change[2], 1)}
+		in := [2]string{
+			strings.Replace(workflow, change[1], change[2], 1),
+			strings.Replace(goreleaser, change[1], change[2], 1),
+		}
 		if in[0] == workflow && in[1] == goreleaser {
 			t.Errorf("%s: the files do not have %q", change[0], change[1])
 		} else if problems := newReleaseFlow(t, in[0], in[1], makefile).problems(); len(problems) == 0 {

@@ -96,8 +96,10 @@ func TestReleaseNames(t *testing.T) {
 
 // Forms and configuration parse, and link to files that exist.
 func TestDocumentsOfTheProject(t *testing.T) {
-	for _, pattern := range []string{".github/ISSUE_TEMPLATE/*", ".github/dependabot.yml",
-		".devcontainer/devcontainer.json"} {
+	for _, pattern := range []string{
+		".github/ISSUE_TEMPLATE/*", ".github/dependabot.yml",
+		".devcontainer/devcontainer.json",
+	} {
 		files, err := filepath.Glob(root + pattern)
 		if err != nil || len(files) == 0 {
 			t.Errorf("%s: the files are %v, the error is %v", pattern, files, err)

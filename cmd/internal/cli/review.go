@@ -75,9 +75,12 @@ func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.
 
 // review compares two trees, and judges by the policy of the new one.
 func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compare.Request,
-	judged gitstore.Hash) (*report.Review, error) {
-	out, err := review.Local{Session: s}.Review(ctx, review.Request{Request: request, Policy: judged,
-		BoundsOnly: r.noPolicy, Offline: r.offline})
+	judged gitstore.Hash,
+) (*report.Review, error) {
+	out, err := review.Local{Session: s}.Review(ctx, review.Request{
+		Request: request, Policy: judged,
+		BoundsOnly: r.noPolicy, Offline: r.offline,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +117,10 @@ func (f reportFiles) write(rev *report.Review) error {
 		name  string
 		write func(io.Writer, *report.Review) error
 	}{
-		{f.markdown, writeMarkdown}, {f.html, page.Write}, {f.json, data.JSON}, {f.sarif, data.SARIF},
+		{f.markdown, writeMarkdown},
+		{f.html, page.Write},
+		{f.json, data.JSON},
+		{f.sarif, data.SARIF},
 		{f.junit, data.JUnit},
 	} {
 		if one.name == "" {

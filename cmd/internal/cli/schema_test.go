@@ -84,8 +84,10 @@ func compiled(t *testing.T, verb string) *validator.Schema {
 // The schema has every field that the output may have, and refuses other fields.
 func TestOutputMatchesSchemas(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	source := rollout.Source{Commit: "c", Apps: map[string]string{"shop": "d"},
-		Clusters: map[string]rollout.ClusterSource{"eu-1": {Commit: "e", Apps: map[string]string{"web": "f"}}}}
+	source := rollout.Source{
+		Commit: "c", Apps: map[string]string{"shop": "d"},
+		Clusters: map[string]rollout.ClusterSource{"eu-1": {Commit: "e", Apps: map[string]string{"web": "f"}}},
+	}
 	full := promote.Status{
 		Environment: "prod", Branch: "env/prod", Tip: "1", Source: source, Behind: 1, Done: []string{"x"},
 		Refused: []string{"y"}, Candidate: "t",
@@ -93,31 +95,44 @@ func TestOutputMatchesSchemas(t *testing.T) {
 		Decision: rollout.Decision{
 			Gates:     []rollout.Gate{{Name: "bake", State: rollout.Waiting, Reason: "r", Since: at, Until: at}},
 			WaveGates: []rollout.Gate{{Name: "halt", State: rollout.Unknown}},
-			Waves: []rollout.WaveProgress{{Name: "all", State: rollout.WaveBaking, Moved: 1, Total: 2,
-				Frozen: []string{"eu-2"}, Since: at, Until: at, Reason: "r"}},
-			Frozen: []string{"eu-2"}, Freezes: []rollout.Freeze{{Target: "eu-2", From: at, Until: at, Reason: "r",
-				By: "mia"}}, WaitsFor: "w", Next: at,
+			Waves: []rollout.WaveProgress{{
+				Name: "all", State: rollout.WaveBaking, Moved: 1, Total: 2,
+				Frozen: []string{"eu-2"}, Since: at, Until: at, Reason: "r",
+			}},
+			Frozen: []string{"eu-2"}, Freezes: []rollout.Freeze{{
+				Target: "eu-2", From: at, Until: at, Reason: "r",
+				By: "mia",
+			}}, WaitsFor: "w", Next: at,
 			Silent: []rollout.Silence{{Cluster: "eu-1", Apps: []string{"shop"}, Status: "argocd/shop/*", Since: at}},
 			Record: rollout.Record{
 				Halt: &rollout.Halt{Reason: "r", At: at},
-				Holds: []rollout.Hold{{Cause: rollout.CauseFailed, Source: source, Wave: "canary",
-					Clusters: []string{"eu-1"}, Apps: []string{"shop"}, By: "mia", Reason: "r", Since: at}},
+				Holds: []rollout.Hold{{
+					Cause: rollout.CauseFailed, Source: source, Wave: "canary",
+					Clusters: []string{"eu-1"}, Apps: []string{"shop"}, By: "mia", Reason: "r", Since: at,
+				}},
 			},
 		},
 	}
-	commit := promote.HistoryEntry{Source: source, At: at, Subject: "s", Author: "mia",
-		Trailers: []gitstore.Trailer{{Key: "Sluice-Source", Value: "c"}}}
+	commit := promote.HistoryEntry{
+		Source: source, At: at, Subject: "s", Author: "mia",
+		Trailers: []gitstore.Trailer{{Key: "Sluice-Source", Value: "c"}},
+	}
 	history := []promote.HistoryEntry{commit, {At: at}}
 	for _, verb := range rollout.PastVerbs() {
-		history = append(history, promote.HistoryEntry{At: at, Command: &rollout.PastCommand{Verb: verb, By: "mia",
-			Reason: "r", Scope: "eu-1", Until: at, At: at}})
+		history = append(history, promote.HistoryEntry{At: at, Command: &rollout.PastCommand{
+			Verb: verb, By: "mia",
+			Reason: "r", Scope: "eu-1", Until: at, At: at,
+		}})
 	}
 	for name, test := range map[string]struct {
 		verb  string
 		value any
 	}{
-		"status": {"status", statusEntries([]promote.Status{full, {Environment: "x"},
-			{Environment: "y", Plan: &promote.Plan{}}}, "")},
+		"status": {"status", statusEntries([]promote.Status{
+			full,
+			{Environment: "x"},
+			{Environment: "y", Plan: &promote.Plan{}},
+		}, "")},
 		"status, none": {"status", statusEntries(nil, "")},
 		"status, follower": {"status", followerEntries([]promote.Running{{Environment: "dev", Branch: "env/dev"}},
 			map[string]bool{}, "")},

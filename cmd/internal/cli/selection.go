@@ -33,7 +33,8 @@ func (s *selection) check(f *fleet.Fleet) error {
 		what         string
 		asked, names []string
 	}{
-		{"environment", s.environments, environmentNames(f)}, {"cluster", s.clusters, clusterNames(f)},
+		{"environment", s.environments, environmentNames(f)},
+		{"cluster", s.clusters, clusterNames(f)},
 		{"app", s.apps, appNames(f)},
 	} {
 		for _, name := range known.asked {

@@ -119,8 +119,10 @@ func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slo
 	}
 	fail := make(chan error, 4)
 	servers := []*http.Server{}
-	for address, handler := range map[string]http.Handler{c.Listen: srv.Handler(), c.Metrics: srv.MetricsHandler(),
-		c.Debug: service.DebugHandler(), c.Pages.Listen: pages} {
+	for address, handler := range map[string]http.Handler{
+		c.Listen: srv.Handler(), c.Metrics: srv.MetricsHandler(),
+		c.Debug: service.DebugHandler(), c.Pages.Listen: pages,
+	} {
 		if address == "" {
 			continue
 		}

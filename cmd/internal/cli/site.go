@@ -122,7 +122,8 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 
 // read reads the fleet for its pages. Its problems name environments whose promotions cannot be evaluated.
 func (s *siteOptions) read(ctx context.Context, o IO, session *app.Session, trunk gitstore.Commit,
-	x *index.Index) (*site.Fleet, error) {
+	x *index.Index,
+) (*site.Fleet, error) {
 	r := s.request(session, trunk)
 	now := time.Now()
 	posted, unread, err := s.posted(ctx, o, session, trunk)
@@ -135,8 +136,10 @@ func (s *siteOptions) read(ctx context.Context, o IO, session *app.Session, trun
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	request := site.Request{Trunk: trunk, Statuses: list, Now: now, Version: app.Version(),
-		Key: session.FingerprintKey(), Commits: s.commits, Index: x, Posted: posted}
+	request := site.Request{
+		Trunk: trunk, Statuses: list, Now: now, Version: app.Version(),
+		Key: session.FingerprintKey(), Commits: s.commits, Index: x, Posted: posted,
+	}
 	if unread != "" {
 		request.Problems = append(request.Problems, unread)
 	}

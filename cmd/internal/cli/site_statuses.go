@@ -20,7 +20,8 @@ import (
 // forge. Elsewhere the statuses say why they were not read. The problem says how many cluster branches were not read,
 // or why.
 func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session,
-	trunk gitstore.Commit) (list *site.Statuses, problem string, err error) {
+	trunk gitstore.Commit,
+) (list *site.Statuses, problem string, err error) {
 	f, _, err := session.Fleet(ctx, trunk.Tree)
 	if err != nil {
 		return nil, "", err
@@ -64,7 +65,8 @@ func cannotRead(err error) string {
 // forge returns the forge of the CI job, and the repository on it that has the rendered branches. The error says why
 // statuses cannot be read.
 func (s *siteOptions) forge(env app.Environment, session *app.Session, output string) (app.Forge, forge.Repository,
-	error) {
+	error,
+) {
 	if s.statuses == 0 {
 		return nil, forge.Repository{}, errors.New("--statuses is 0")
 	}

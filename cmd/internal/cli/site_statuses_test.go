@@ -43,14 +43,22 @@ func TestUnreadStatuses(t *testing.T) {
 		why, problem string
 	}{
 		{0, nil, "", ""},
-		{1, nil, "its statuses were not read: --statuses is 300",
-			"the statuses of 1 cluster branch were not read: --statuses is 300"},
-		{2, nil, "its statuses were not read: --statuses is 300",
-			"the statuses of 2 cluster branches were not read: --statuses is 300"},
-		{0, down, "its statuses were not read: the forge did not answer all requests",
-			"the health of some clusters is unknown: cannot read commit statuses: 502"},
-		{2, down, "its statuses were not read: --statuses is 300, and the forge did not answer all requests",
-			"the health of some clusters is unknown: cannot read commit statuses: 502"},
+		{
+			1, nil, "its statuses were not read: --statuses is 300",
+			"the statuses of 1 cluster branch were not read: --statuses is 300",
+		},
+		{
+			2, nil, "its statuses were not read: --statuses is 300",
+			"the statuses of 2 cluster branches were not read: --statuses is 300",
+		},
+		{
+			0, down, "its statuses were not read: the forge did not answer all requests",
+			"the health of some clusters is unknown: cannot read commit statuses: 502",
+		},
+		{
+			2, down, "its statuses were not read: --statuses is 300, and the forge did not answer all requests",
+			"the health of some clusters is unknown: cannot read commit statuses: 502",
+		},
 	} {
 		if why, problem := unreadStatuses(c.over, 300, c.err); why != c.why || problem != c.problem {
 			t.Errorf("the over is %d, the error is %v: the why is %q, the problem is %q", c.over, c.err, why, problem)

@@ -224,16 +224,22 @@ func entryOf(e *promote.Status) statusEntry {
 		})
 	}
 	for _, f := range d.Freezes {
-		one.Freezes = append(one.Freezes, freezeEntry{Cluster: f.Target, By: f.By, Reason: f.Reason, From: f.From,
-			Until: f.Until})
+		one.Freezes = append(one.Freezes, freezeEntry{
+			Cluster: f.Target, By: f.By, Reason: f.Reason, From: f.From,
+			Until: f.Until,
+		})
 	}
 	for _, s := range d.Silent {
-		one.Silent = append(one.Silent, silentEntry{Cluster: s.Cluster, Apps: s.Apps, Status: s.Status, Since: s.Since,
-			Command: s.Command()})
+		one.Silent = append(one.Silent, silentEntry{
+			Cluster: s.Cluster, Apps: s.Apps, Status: s.Status, Since: s.Since,
+			Command: s.Command(),
+		})
 	}
 	for _, w := range d.Waves {
-		one.Waves = append(one.Waves, waveEntry{w.Name, string(w.State), w.Moved, w.Total, w.Frozen, w.Since, w.Until,
-			w.Reason})
+		one.Waves = append(one.Waves, waveEntry{
+			w.Name, string(w.State), w.Moved, w.Total, w.Frozen, w.Since, w.Until,
+			w.Reason,
+		})
 	}
 	return one
 }

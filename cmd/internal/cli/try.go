@@ -94,8 +94,10 @@ func (t *tryOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
-	out := &report.Trial{Repository: t.repository(s, o.Dir), Trunk: name, Head: tip.Hash.String(),
-		Version: app.Version(), Changes: []report.TrialChange{}}
+	out := &report.Trial{
+		Repository: t.repository(s, o.Dir), Trunk: name, Head: tip.Hash.String(),
+		Version: app.Version(), Changes: []report.TrialChange{},
+	}
 	if err := t.layout(ctx, s, tip.Tree, f, out); err != nil {
 		return err
 	}
@@ -169,7 +171,8 @@ func (t *tryOptions) tip(ctx context.Context, s *app.Session) (string, gitstore.
 
 // layout describes what a commit has, and what of it cannot be read.
 func (t *tryOptions) layout(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet,
-	out *report.Trial) error {
+	out *report.Trial,
+) error {
 	l := &out.Layout
 	l.Detected, l.Clusters = f.Detected, clusterNames(f)
 	view, err := s.Open(ctx, tree)
@@ -261,7 +264,8 @@ func printLayout(o IO, l *report.TrialLayout) {
 
 // nextSteps lists what to write so that Sluice reads the rest.
 func nextSteps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet,
-	l *report.TrialLayout) ([]report.TrialStep, error) {
+	l *report.TrialLayout,
+) ([]report.TrialStep, error) {
 	out := []report.TrialStep{}
 	if l.Detected {
 		text, err := s.DetectImport(ctx, tree)
@@ -301,7 +305,8 @@ func lines(list []string) string {
 
 // reviews reviews the latest changes, the newest first, and prints a line for each.
 func (t *tryOptions) reviews(ctx context.Context, s *app.Session, tip gitstore.Commit, out *report.Trial,
-	rows io.Writer) error {
+	rows io.Writer,
+) error {
 	line, err := s.Store.FirstParents(ctx, tip.Hash, t.last+1)
 	if err != nil && !errors.Is(err, gitstore.ErrShallow) {
 		return err

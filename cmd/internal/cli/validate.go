@@ -144,8 +144,10 @@ func policyProblems(ctx context.Context, s *app.Session, tree gitstore.Hash) (fl
 	}
 	out := make(fleet.Problems, len(problems))
 	for i, p := range problems {
-		out[i] = fleet.Problem{File: p.File, Line: p.Line, Column: p.Column, Severity: fleet.SeverityError,
-			Message: p.Message}
+		out[i] = fleet.Problem{
+			File: p.File, Line: p.Line, Column: p.Column, Severity: fleet.SeverityError,
+			Message: p.Message,
+		}
 	}
 	return out, nil
 }

@@ -121,7 +121,8 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 // verifyRemote verifies the branches of the remote if the local ones do not exist. Without a remote, it returns the
 // local result.
 func (v *verifyOptions) verifyRemote(ctx context.Context, s *app.Session, head gitstore.Commit,
-	local []verify.Verification) (*app.Session, []verify.Verification, error) {
+	local []verify.Verification,
+) (*app.Session, []verify.Verification, error) {
 	remote, err := s.WithRemote(ctx, head, v.remote)
 	if errors.Is(err, gitstore.ErrNoRemote) {
 		return s, local, nil

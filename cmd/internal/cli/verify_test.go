@@ -52,8 +52,10 @@ func TestVerificationsArePrinted(t *testing.T) {
 		Behind:   []verify.Behind{{Branch: "cluster/a", Source: "1111111111", Reason: "freeze by ana: audit\x1b[2J"}},
 		Held:     []string{"api at 2222222222"},
 		Unsigned: []verify.Signature{{Branch: "cluster/b", Commit: "3333333333", Reason: "it is not signed"}},
-	}, {Branch: "env/dev", Status: verify.StatusDiffers, Differences: []verify.Difference{{Branch: "env/dev",
-		Path: "dev-1/x.yaml", Effect: "added"}}}})
+	}, {Branch: "env/dev", Status: verify.StatusDiffers, Differences: []verify.Difference{{
+		Branch: "env/dev",
+		Path:   "dev-1/x.yaml", Effect: "added",
+	}}}})
 	want := `env/prod behind, rendered from 0123456789
   unsigned  cluster/b 3333333333: it is not signed
   exception feedc0de was written although the trunk did not contain it, as the branch records

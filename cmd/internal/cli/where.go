@@ -92,8 +92,10 @@ func (w *whereOptions) run(ctx context.Context, o IO) error {
 }
 
 func place(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, t fleet.Target) placed {
-	out := placed{Cluster: t.Cluster.Name, App: t.App.Name, Environment: t.Cluster.Environment, State: t.Cluster.State,
-		Branch: f.ClusterBranch(t.Cluster)}
+	out := placed{
+		Cluster: t.Cluster.Name, App: t.App.Name, Environment: t.Cluster.Environment, State: t.Cluster.State,
+		Branch: f.ClusterBranch(t.Cluster),
+	}
 	view, err := s.Open(ctx, tree)
 	if err == nil {
 		out.Sources, err = view.Versions(t)

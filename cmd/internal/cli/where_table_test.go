@@ -11,8 +11,10 @@ func TestTargetsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	long := "first mistake\n" + strings.Repeat("x", 200) + ": second mistake"
-	rows := []placed{{Cluster: "eu-1", App: "shop", Environment: "prod", State: "active", Error: long,
-		Branch: "cluster/eu-1"}}
+	rows := []placed{{
+		Cluster: "eu-1", App: "shop", Environment: "prod", State: "active", Error: long,
+		Branch: "cluster/eu-1",
+	}}
 	if err := printPlaced(&out, rows); err != nil {
 		t.Fatal(err)
 	}

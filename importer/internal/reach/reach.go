@@ -18,7 +18,8 @@ const maxKustomization = 1 << 20
 // there names by a relative path, and so on from there. It reads text, so it works where a build fails, and may name
 // files that a build does not read. A file that cannot be read counts as a match. files are sorted.
 func Any(files []string, read func(name string) ([]byte, error), dir string,
-	match func(name string, data []byte) bool) bool {
+	match func(name string, data []byte) bool,
+) bool {
 	seen := map[string]bool{}
 	queue := []string{path.Clean(dir)}
 	for len(queue) > 0 {

@@ -78,8 +78,10 @@ func FuzzReader(f *testing.F) {
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for name, v := range map[string]any{
-		"numbers": []any{1, int64(math.MaxInt64), int64(math.MinInt64), uint64(math.MaxUint64), int64(1<<53 + 1), 0.1,
-			math.Copysign(0, -1), 1e300, float32(0.1)},
+		"numbers": []any{
+			1, int64(math.MaxInt64), int64(math.MinInt64), uint64(math.MaxUint64), int64(1<<53 + 1), 0.1,
+			math.Copysign(0, -1), 1e300, float32(0.1),
+		},
 		"nothing": []any{nil, []any(nil), map[string]any(nil), []any{}, map[string]any{}},
 		"texts":   []any{"", "a<b>&\u2028", "\xff", "\x00", "\ufffd"},
 		"keys":    map[string]any{"a<b": true, "\xff": false},

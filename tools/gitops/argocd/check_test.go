@@ -49,8 +49,10 @@ func TestImportCheck(t *testing.T) {
 		return string(out), err
 	}
 	t.Run("equal", func(t *testing.T) {
-		for _, name := range []string{"directory", "Kustomize images", "Helm values", "app of apps through a chart",
-			"clusters selector and values", "git files"} {
+		for _, name := range []string{
+			"directory", "Kustomize images", "Helm values", "app of apps through a chart",
+			"clusters selector and values", "git files",
+		} {
 			if out, err := check(t, fixtures[name], tools); err != nil ||
 				!strings.Contains(out, " 0 differences, 0 apps not compared") {
 				t.Errorf("%s: %v: %s", name, err, out)
@@ -83,8 +85,10 @@ func TestImportCheck(t *testing.T) {
 	})
 	t.Run("not built", func(t *testing.T) {
 		out, err := check(t, fixtures["directory"]+more, tools)
-		for _, want := range []string{"not compared  asks.appset (argocd/more.yaml:9): ", "scmProvider",
-			"prod/remote (argocd/more.yaml:1): ", "objects of 1 app equal, 0 differences"} {
+		for _, want := range []string{
+			"not compared  asks.appset (argocd/more.yaml:9): ", "scmProvider",
+			"prod/remote (argocd/more.yaml:1): ", "objects of 1 app equal, 0 differences",
+		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q: %v: %s", want, err, out)
 			}

@@ -61,8 +61,10 @@ func TestKustomizeEditsEqualArgoCD(t *testing.T) {
 			},
 		},
 		"replicas": {
-			written: []string{"", "replicas: [{name: web, count: 7}]",
-				"replicas: [{name: web, count: 7}, {name: other, count: 1}]"},
+			written: []string{
+				"", "replicas: [{name: web, count: 7}]",
+				"replicas: [{name: web, count: 7}, {name: other, count: 1}]",
+			},
 			fields: []string{
 				"replicas: [{name: web, count: 3}]", "replicas: [{name: web, count: '3'}]",
 				"replicas: [{name: web, count: 0}]", "replicas: [{name: web, count: x}]",
@@ -96,8 +98,10 @@ func TestKustomizeEditsEqualArgoCD(t *testing.T) {
 	}
 	labels := tables["labels"]
 	for _, force := range []bool{false, true} {
-		for _, where := range []string{"", ", labelWithoutSelector: true",
-			", labelWithoutSelector: true, labelIncludeTemplates: true", ", labelIncludeTemplates: true"} {
+		for _, where := range []string{
+			"", ", labelWithoutSelector: true",
+			", labelWithoutSelector: true, labelIncludeTemplates: true", ", labelIncludeTemplates: true",
+		} {
 			for _, pairs := range []string{"{a: new}", "{a: new, b: '$ARGOCD_APP_NAME'}"} {
 				labels.fields = append(labels.fields, fmt.Sprintf("{commonLabels: %s, forceCommonLabels: %t%s}", pairs,
 					force, where))

@@ -84,8 +84,10 @@ func TestFieldsOfArgoCDAreDocumented(t *testing.T) {
 			cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1")
 			out, err := cmd.CombinedOutput()
 			// The message names the field, or what its value is.
-			field := map[string]string{"source.targetRevision": "the revision",
-				"source.directory.jsonnet": "Jsonnet"}[name]
+			field := map[string]string{
+				"source.targetRevision":    "the revision",
+				"source.directory.jsonnet": "Jsonnet",
+			}[name]
 			if field == "" {
 				field = name[strings.LastIndex(name, ".")+1:]
 			}

@@ -163,8 +163,10 @@ var refused = map[string]string{
 func compare(t *testing.T, dir, url string, clusters map[string]string) (apps, objects int) {
 	t.Helper()
 	initialize(t, dir)
-	o := argoref.Options{Dir: dir, Apps: []string{"argocd/**"}, Repositories: []string{url},
-		BuildOptions: "--enable-helm"}
+	o := argoref.Options{
+		Dir: dir, Apps: []string{"argocd/**"}, Repositories: []string{url},
+		BuildOptions: "--enable-helm",
+	}
 	for _, server := range slices.Sorted(maps.Keys(clusters)) {
 		o.Clusters = append(o.Clusters, argoref.Cluster{Name: clusters[server], Server: server})
 	}
@@ -266,8 +268,10 @@ func TestImportFieldsEqualArgoCD(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			unpack(t, dir, base+fixtures[name])
-			apps, objects := compare(t, dir, url, map[string]string{"https://kubernetes.default.svc": "in-cluster",
-				"https://prod.example.com": "prod", "https://staging.example.com": "staging"})
+			apps, objects := compare(t, dir, url, map[string]string{
+				"https://kubernetes.default.svc": "in-cluster",
+				"https://prod.example.com":       "prod", "https://staging.example.com": "staging",
+			})
 			if apps == 0 || objects == 0 {
 				t.Errorf("compared %d Applications and %d objects", apps, objects)
 			}

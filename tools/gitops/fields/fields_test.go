@@ -53,8 +53,10 @@ func TestNames(t *testing.T) {
 		Whole  *inner   `json:"whole"`
 		Hidden string   `json:"-"`
 	}
-	if got, want := Names(reflect.TypeFor[spec](), "whole"), []string{"a", "list", "list.a",
-		"whole"}; !slices.Equal(got, want) {
+	if got, want := Names(reflect.TypeFor[spec](), "whole"), []string{
+		"a", "list", "list.a",
+		"whole",
+	}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -108,8 +108,10 @@ func Build(ctx context.Context, o Options) (result *Result, err error) {
 	c := &cluster{
 		Options: o, ctx: ctx, temp: temp, store: map[string]*Object{}, seen: map[string]bool{},
 		copies: map[string]string{},
-		Result: Result{Built: map[string][]*Object{}, Namespaces: map[string]string{}, Failed: map[string]error{},
-			Skipped: map[string]string{}},
+		Result: Result{
+			Built: map[string][]*Object{}, Namespaces: map[string]string{}, Failed: map[string]error{},
+			Skipped: map[string]string{},
+		},
 	}
 	if c.ignored, err = writtenIn(o.Dir, o.Ignore); err != nil {
 		return nil, err
@@ -140,8 +142,10 @@ func (c *cluster) start() ([]*Object, error) {
 	first := &Object{Object: map[string]any{
 		"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": kindKs,
 		"metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
-		"spec": map[string]any{"path": c.Root, "sourceRef": map[string]any{"kind": "GitRepository",
-			"name": "flux-system"}},
+		"spec": map[string]any{"path": c.Root, "sourceRef": map[string]any{
+			"kind": "GitRepository",
+			"name": "flux-system",
+		}},
 	}}
 	// If `flux bootstrap` wrote the root's own Kustomization, it is among the root's objects.
 	objects, err := c.kustomization(c.Dir, first)

@@ -77,8 +77,11 @@ func TestCopyRulesStayInside(t *testing.T) {
 	rule := func(from, to string) map[string]any {
 		return map[string]any{"copy": []any{map[string]any{"from": from, "to": to}}}
 	}
-	for _, r := range [][2]string{{"@git/apps/**", "@artifact/../.."}, {"@git/apps/**", "/tmp"},
-		{"@git/../secret/**", "@artifact/"}} {
+	for _, r := range [][2]string{
+		{"@git/apps/**", "@artifact/../.."},
+		{"@git/apps/**", "/tmp"},
+		{"@git/../secret/**", "@artifact/"},
+	} {
 		if _, err := c.copyArtifact(rule(r[0], r[1])); err == nil ||
 			!strings.Contains(err.Error(), "leaves the artifact or the repository") {
 			t.Errorf("%v: %v", r, err)

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,8 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-
-	"context"
 
 	"github.com/sluice-gitops/sluice/tools/gitops/fluxref"
 )

@@ -69,8 +69,10 @@ func accessToken(c *call) answer {
 		}
 		token := fmt.Sprintf("ghs_installation%d", c.s.id())
 		c.s.tokens[token] = who
-		return answer{code: 201, value: fields{"token": token, "expires_at": stamp(who.end),
-			"permissions": permissions(c.who.app), "repository_selection": "all"}}
+		return answer{code: 201, value: fields{
+			"token": token, "expires_at": stamp(who.end),
+			"permissions": permissions(c.who.app), "repository_selection": "all",
+		}}
 	}
 	return notFound()
 }

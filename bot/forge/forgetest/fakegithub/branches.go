@@ -74,8 +74,10 @@ func branchRules(c *call) answer {
 		if ok, err := path.Match(r.Pattern, c.r.PathValue("branch")); err != nil || !ok {
 			continue
 		}
-		one := fields{"type": r.Type, "ruleset_source_type": "Repository", "ruleset_source": c.repo.path(),
-			"ruleset_id": 1}
+		one := fields{
+			"type": r.Type, "ruleset_source_type": "Repository", "ruleset_source": c.repo.path(),
+			"ruleset_id": 1,
+		}
 		if r.Type == "pull_request" {
 			one["parameters"] = fields{
 				"dismiss_stale_reviews_on_push": true, "require_code_owner_review": false,
@@ -99,8 +101,10 @@ func getBranch(c *call) answer {
 	by := fields{"name": "ada", "email": "ada@example.com", "date": stamp(c.repo.created)}
 	return answer{code: http.StatusOK, value: fields{
 		"name": name, "protected": protected, "protection_url": u + "/branches/" + name + "/protection",
-		"protection": fields{"enabled": protected, "required_status_checks": fields{"enforcement_level": "off",
-			"contexts": []string{}, "checks": []string{}}},
+		"protection": fields{"enabled": protected, "required_status_checks": fields{
+			"enforcement_level": "off",
+			"contexts":          []string{}, "checks": []string{},
+		}},
 		"_links": fields{"self": u + "/branches/" + name, "html": h + "/tree/" + name},
 		"commit": fields{
 			"sha": sha, "node_id": node("Commit", c.repo.id), "url": u + "/commits/" + sha,
@@ -110,8 +114,10 @@ func getBranch(c *call) answer {
 				"author": by, "committer": by, "message": "a commit",
 				"tree": fields{"sha": sha, "url": u + "/git/trees/" + sha}, "url": u + "/git/commits/" + sha,
 				"comment_count": 0,
-				"verification": fields{"verified": false, "reason": "unsigned", "signature": nil, "payload": nil,
-					"verified_at": nil},
+				"verification": fields{
+					"verified": false, "reason": "unsigned", "signature": nil, "payload": nil,
+					"verified_at": nil,
+				},
 			},
 		},
 	}}

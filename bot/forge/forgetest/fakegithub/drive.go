@@ -363,8 +363,10 @@ func (s *PullRequests) Statuses(path, sha string) []Status {
 	if r := s.repo(path); r != nil {
 		for _, x := range r.statuses {
 			if sha == "" || x.sha == sha {
-				out = append(out, Status{SHA: x.sha, State: x.state, Context: x.context, Description: x.description,
-					URL: x.target, Creator: x.creator.login})
+				out = append(out, Status{
+					SHA: x.sha, State: x.state, Context: x.context, Description: x.description,
+					URL: x.target, Creator: x.creator.login,
+				})
 			}
 		}
 	}

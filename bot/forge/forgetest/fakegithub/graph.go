@@ -66,8 +66,10 @@ func graphQL(c *call) answer {
 		return answer{code: 200, value: fields{"errors": []fields{{"message": fmt.Sprint("Parse error on ", err)}}}}
 	}
 	if c.s.graphPoints >= graphLimit {
-		return answer{code: 200, value: fields{"errors": []fields{{"type": "RATE_LIMIT", "code": "graphql_rate_limit",
-			"message": "API rate limit already exceeded for user ID 1."}}}}
+		return answer{code: 200, value: fields{"errors": []fields{{
+			"type": "RATE_LIMIT", "code": "graphql_rate_limit",
+			"message": "API rate limit already exceeded for user ID 1.",
+		}}}}
 	}
 	q := &query{doc: doc, variables: in.Variables}
 	for _, v := range doc.Operations[0].VariableDefinitions {
@@ -182,11 +184,14 @@ func (c *call) queryRoot(q *query) object {
 			path := fmt.Sprint(a["owner"], "/", a["name"])
 			c.repo = c.s.repo(path)
 			if c.repo == nil || c.role() == "" || c.role() == "none" {
-				return nil, &graphProblem{kind: "NOT_FOUND",
-					message: "Could not resolve to a Repository with the name '" + path + "'."}
+				return nil, &graphProblem{
+					kind:    "NOT_FOUND",
+					message: "Could not resolve to a Repository with the name '" + path + "'.",
+				}
 			}
 			return object{"Repository", map[string]getter{"object": func(a arguments) (any,
-				*graphProblem) {
+				*graphProblem,
+			) {
 				return c.graphCommit(q, fmt.Sprint(a["oid"])), nil
 			}}}, nil
 		},
@@ -208,25 +213,30 @@ func (c *call) graphCommit(q *query, sha string) any {
 	var roll any
 	if len(contexts) > 0 {
 		roll = object{"StatusCheckRollup", map[string]getter{"contexts": func(a arguments) (any,
-			*graphProblem) {
+			*graphProblem,
+		) {
 			return q.list(contexts, a)
 		}}}
 	}
-	return object{"Commit", map[string]getter{"oid": value(sha),
+	return object{"Commit", map[string]getter{
+		"oid": value(sha),
 		"statusCheckRollup": func(arguments) (any, *graphProblem) {
 			if c.who.app != nil && c.who.app.NoChecks {
 				return nil, &graphProblem{kind: "FORBIDDEN", message: "Resource not accessible by integration"}
 			}
 			return roll, nil
-		}}}
+		},
+	}}
 }
 
 // list is the first page of a connection.
 func (q *query) list(all []object, a arguments) (any, *graphProblem) {
 	n, first := fmt.Sprint(a["first"]), 0
 	if _, err := fmt.Sscan(n, &first); err != nil {
-		return nil, &graphProblem{kind: "MISSING_PAGINATION_BOUNDARIES",
-			message: "You must provide a `first` or `last` value to properly paginate the `contexts` connection."}
+		return nil, &graphProblem{
+			kind:    "MISSING_PAGINATION_BOUNDARIES",
+			message: "You must provide a `first` or `last` value to properly paginate the `contexts` connection.",
+		}
 	}
 	if first < 1 || first > 100 {
 		return nil, &graphProblem{kind: "EXCESSIVE_PAGINATION", message: "Requesting " + n +

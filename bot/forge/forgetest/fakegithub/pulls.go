@@ -48,8 +48,10 @@ func createPull(c *call) answer {
 		return invalid("PullRequest", "body", "unprocessable", tooLong)
 	}
 	head := strings.TrimPrefix(in.Head, c.repo.owner.login+":")
-	p, why := c.s.open(c.repo, c.repo, c.who.user, PR{Title: in.Title, Body: in.Body, Head: head, Base: in.Base,
-		Draft: in.Draft})
+	p, why := c.s.open(c.repo, c.repo, c.who.user, PR{
+		Title: in.Title, Body: in.Body, Head: head, Base: in.Base,
+		Draft: in.Draft,
+	})
 	switch {
 	case why == "head", why == "base":
 		return invalid("PullRequest", why, "invalid", "")

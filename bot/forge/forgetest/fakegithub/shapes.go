@@ -88,20 +88,26 @@ func (s *shapes) repository(r *repository) fields {
 	} {
 		out[name+"_url"] = u + tail
 	}
-	for _, name := range []string{"forks", "forks_count", "open_issues", "open_issues_count", "size",
-		"stargazers_count", "watchers", "watchers_count"} {
+	for _, name := range []string{
+		"forks", "forks_count", "open_issues", "open_issues_count", "size",
+		"stargazers_count", "watchers", "watchers_count",
+	} {
 		out[name] = 0
 	}
-	for _, name := range []string{"has_downloads", "has_issues", "has_projects", "has_wiki", "has_pages",
-		"has_discussions"} {
+	for _, name := range []string{
+		"has_downloads", "has_issues", "has_projects", "has_wiki", "has_pages",
+		"has_discussions",
+	} {
 		out[name] = false
 	}
 	return out
 }
 
 func (s *shapes) side(r *repository, ref, sha string) fields {
-	return fields{"label": r.owner.login + ":" + ref, "ref": ref, "sha": sha, "user": s.user(r.owner),
-		"repo": s.repository(r)}
+	return fields{
+		"label": r.owner.login + ":" + ref, "ref": ref, "sha": sha, "user": s.user(r.owner),
+		"repo": s.repository(r),
+	}
 }
 
 func (s *shapes) labels(r *repository, names []string) []fields {
@@ -200,8 +206,10 @@ func rollup(u string, all []*reaction) fields {
 }
 
 func (s *shapes) reaction(x *reaction) fields {
-	return fields{"id": x.id, "node_id": node("Reaction", x.id), "user": s.user(x.user), "content": x.content,
-		"created_at": stamp(x.created)}
+	return fields{
+		"id": x.id, "node_id": node("Reaction", x.id), "user": s.user(x.user), "content": x.content,
+		"created_at": stamp(x.created),
+	}
 }
 
 func (s *shapes) status(r *repository, x *status) fields {
@@ -250,8 +258,10 @@ func permissions(a *app) fields {
 	if a.ReadChecks {
 		checks = "read"
 	}
-	return fields{"metadata": "read", "contents": "write", "pull_requests": "write", "statuses": "write",
-		"checks": checks, "members": "read"}
+	return fields{
+		"metadata": "read", "contents": "write", "pull_requests": "write", "statuses": "write",
+		"checks": checks, "members": "read",
+	}
 }
 
 func (s *shapes) installation(a *app, in *install) fields {

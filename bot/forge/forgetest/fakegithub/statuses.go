@@ -41,8 +41,10 @@ func createStatus(c *call) answer {
 	if countStatuses(c.repo, sha, in.Context) >= mostStatuses {
 		return invalid("Status", "", "custom", "This SHA and context has reached the maximum number of statuses.")
 	}
-	x := c.s.setStatus(c.repo, Status{SHA: sha, State: in.State, Context: in.Context, Description: in.Description,
-		URL: in.Target}, c.who.user)
+	x := c.s.setStatus(c.repo, Status{
+		SHA: sha, State: in.State, Context: in.Context, Description: in.Description,
+		URL: in.Target,
+	}, c.who.user)
 	return answer{code: 201, value: c.s.status(c.repo, x)}
 }
 

@@ -24,8 +24,10 @@ type documented struct {
 const docs = "https://docs.gitlab.com/api/"
 
 func userShape() map[string]string {
-	return map[string]string{"id": "number", "username": "string", "name": "string", "state": "string",
-		"avatar_url": "string?", "web_url": "string"}
+	return map[string]string{
+		"id": "number", "username": "string", "name": "string", "state": "string",
+		"avatar_url": "string?", "web_url": "string",
+	}
 }
 
 func with(base map[string]string, more map[string]string) map[string]string {
@@ -49,8 +51,10 @@ func documentation() []documented {
 		"noteable_type": "string", "noteable_iid": "number", "project_id": "number", "resolvable": "boolean",
 		"internal": "boolean",
 	}
-	emoji := map[string]string{"id": "number", "name": "string", "user": "object", "created_at": "string",
-		"updated_at": "string", "awardable_id": "number", "awardable_type": "string"}
+	emoji := map[string]string{
+		"id": "number", "name": "string", "user": "object", "created_at": "string",
+		"updated_at": "string", "awardable_id": "number", "awardable_type": "string",
+	}
 	status := map[string]string{
 		"id": "number", "sha": "string", "ref": "string", "status": "string", "name": "string", "target_url": "string?",
 		"description": "string?", "allow_failure": "boolean",
@@ -62,20 +66,32 @@ func documentation() []documented {
 	return []documented{
 		{"GET", `user`, nil, false, with(userShape(), map[string]string{"bot": "boolean"}), docs + "users/"},
 		{"GET", `users`, append([]string{"username"}, paged...), true, userShape(), docs + "users/"},
-		{"GET", `groups/` + one, []string{"with_projects", "with_custom_attributes"}, false,
-			map[string]string{"id": "number", "full_path": "string", "name": "string"}, docs + "groups/"},
+		{
+			"GET", `groups/` + one,
+			[]string{"with_projects", "with_custom_attributes"},
+			false,
+			map[string]string{"id": "number", "full_path": "string", "name": "string"},
+			docs + "groups/",
+		},
 		{"GET", `groups/` + one + `/members/all/\d+`, nil, false, member, docs + "group_members/"},
 		{"GET", `projects`, append([]string{"archived", "membership", "simple", "min_access_level", "order_by", "sort"},
-			paged...), true, map[string]string{"id": "number", "path_with_namespace": "string",
-			"default_branch": "string", "web_url": "string"}, docs + "projects/"},
-		{"GET", `projects/` + one, nil, false, map[string]string{"id": "number", "path_with_namespace": "string",
-			"visibility": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
+			paged...), true, map[string]string{
+			"id": "number", "path_with_namespace": "string",
+			"default_branch": "string", "web_url": "string",
+		}, docs + "projects/"},
+		{"GET", `projects/` + one, nil, false, map[string]string{
+			"id": "number", "path_with_namespace": "string",
+			"visibility": "string", "default_branch": "string", "web_url": "string",
+		}, docs + "projects/"},
 		{"GET", `projects/` + one + `/members/all/\d+`, nil, false, member, docs + "project_members/"},
-		{"GET", `projects/` + one + `/protected_branches`, append([]string{"search"}, paged...), true,
+		{
+			"GET", `projects/` + one + `/protected_branches`, append([]string{"search"}, paged...), true,
 			map[string]string{
 				"id": "number", "name": "string", "push_access_levels": "array", "merge_access_levels": "array",
 				"allow_force_push": "boolean", "code_owner_approval_required": "boolean",
-			}, docs + "protected_branches/"},
+			},
+			docs + "protected_branches/",
+		},
 		{"GET", m, append([]string{"state", "order_by", "sort", "target_branch", "source_branch", "updated_after"},
 			paged...), true, mr, docs + "merge_requests/"},
 		{"POST", m, []string{"source_branch", "target_branch", "title", "description", "labels"}, false, mr, docs +
@@ -90,10 +106,14 @@ func documentation() []documented {
 		{"DELETE", m + `/\d+/notes/\d+`, nil, false, nil, docs + "notes/"},
 		{"GET", m + `/\d+/notes/\d+/award_emoji`, paged, true, emoji, docs + "emoji_reactions/"},
 		{"POST", m + `/\d+/notes/\d+/award_emoji`, []string{"name"}, false, emoji, docs + "emoji_reactions/"},
-		{"GET", `projects/` + one + `/repository/commits/[0-9a-f]{40}/statuses`,
-			append([]string{"ref", "stage", "name", "all", "pipeline_id"}, paged...), true, status, docs + "commits/"},
-		{"POST", `projects/` + one + `/statuses/[0-9a-f]{40}`, []string{"state", "ref", "name", "context", "target_url",
-			"description", "coverage", "pipeline_id"}, false, status, docs + "commits/"},
+		{
+			"GET", `projects/` + one + `/repository/commits/[0-9a-f]{40}/statuses`,
+			append([]string{"ref", "stage", "name", "all", "pipeline_id"}, paged...), true, status, docs + "commits/",
+		},
+		{"POST", `projects/` + one + `/statuses/[0-9a-f]{40}`, []string{
+			"state", "ref", "name", "context", "target_url",
+			"description", "coverage", "pipeline_id",
+		}, false, status, docs + "commits/"},
 		{"GET", `projects/` + one + `/repository/commits/[0-9a-f]{40}/merge_requests`, paged, true, mr, docs +
 			"commits/"},
 	}

@@ -31,8 +31,10 @@ func (s *World) AddProject(path, gitDir string) int {
 }
 
 func (s *state) addProject(path, gitDir string) *project {
-	p := &project{id: s.id(), path: path, branches: map[string]string{}, commits: map[string]bool{},
-		members: map[int]member{}, pipelines: map[string]int{}}
+	p := &project{
+		id: s.id(), path: path, branches: map[string]string{}, commits: map[string]bool{},
+		members: map[int]member{}, pipelines: map[string]int{},
+	}
 	if gitDir != "" {
 		p.git = &bare.Repository{Dir: gitDir}
 	} else {
@@ -283,8 +285,10 @@ func (s *MergeRequests) report(
 	p *project, sha, state, name, description, target string, who *user,
 ) *status {
 	now := s.now()
-	t := &status{id: s.id(), sha: sha, state: state, name: name, description: description, target: target, author: who,
-		created: now}
+	t := &status{
+		id: s.id(), sha: sha, state: state, name: name, description: description, target: target, author: who,
+		created: now,
+	}
 	if state != "pending" {
 		t.started = now
 	}

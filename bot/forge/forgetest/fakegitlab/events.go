@@ -74,8 +74,10 @@ func (s *shapes) hookMergeRequest(p *project, m *mergeRequest) fields {
 		"title": m.title, "description": m.description,
 		"created_at": hookTime(m.created), "updated_at": hookTime(m.updated), "last_edited_at": nil,
 		"last_edited_by_id": nil, "prepared_at": hookTime(m.created),
-		"milestone_id": nil, "state": m.state, "state_id": map[string]int{"opened": 1, "closed": 2,
-			"merged": 3}[m.state], "blocking_discussions_resolved": true,
+		"milestone_id": nil, "state": m.state, "state_id": map[string]int{
+			"opened": 1, "closed": 2,
+			"merged": 3,
+		}[m.state], "blocking_discussions_resolved": true,
 		"work_in_progress": draft, "draft": draft, "first_contribution": false, "merge_status": "unchecked",
 		"detailed_merge_status": "unchecked", "position": 0,
 		"total_time_spent": 0, "time_change": 0, "time_estimate": 0, "human_total_time_spent": nil,

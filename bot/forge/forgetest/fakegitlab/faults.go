@@ -35,8 +35,10 @@ func (s *Server) Fail(f Fault) {
 func faultAnswer(f *Fault) answer {
 	switch f.Kind {
 	case TooMany:
-		a := answer{code: http.StatusTooManyRequests, value: fields{"message": "Retry later"},
-			header: map[string]string{}}
+		a := answer{
+			code: http.StatusTooManyRequests, value: fields{"message": "Retry later"},
+			header: map[string]string{},
+		}
 		if f.RetryAfter > 0 {
 			a.header["Retry-After"] = strconv.Itoa(int(f.RetryAfter / time.Second))
 		}

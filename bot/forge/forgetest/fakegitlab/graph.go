@@ -135,8 +135,10 @@ func selected(o fields, set ast.SelectionSet, variables map[string]any) fields {
 // connection returns the first entries of a list.
 func connection(list []fields, args map[string]any) fields {
 	n := min(len(list), first(args))
-	return fields{"nodes": slices.Clone(list[:n]), "pageInfo": fields{"hasNextPage": n < len(list),
-		"hasPreviousPage": false}, "count": len(list)}
+	return fields{"nodes": slices.Clone(list[:n]), "pageInfo": fields{
+		"hasNextPage":     n < len(list),
+		"hasPreviousPage": false,
+	}, "count": len(list)}
 }
 
 func (c *call) graphProject(path any) fields {
@@ -165,10 +167,12 @@ func (s *state) graphPipelines(p *project, sha any) []fields {
 	slices.Reverse(ids)
 	out := make([]fields, 0, len(ids))
 	for _, id := range ids {
-		out = append(out, fields{"id": fmt.Sprintf("gid://gitlab/Ci::Pipeline/%d", id), "iid": fmt.Sprint(id),
+		out = append(out, fields{
+			"id": fmt.Sprintf("gid://gitlab/Ci::Pipeline/%d", id), "iid": fmt.Sprint(id),
 			"sha": sha, "jobs": func(args map[string]any) any {
 				return connection(s.graphJobs(p, id, args["retried"] == false), args)
-			}})
+			},
+		})
 	}
 	return out
 }

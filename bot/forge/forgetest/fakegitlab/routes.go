@@ -50,8 +50,10 @@ func (c *call) group() answer {
 	}
 	switch {
 	case len(c.path) == 2:
-		return answer{code: http.StatusOK, value: fields{"id": g.id, "name": g.path,
-			"path": g.path[strings.LastIndexByte(g.path, '/')+1:], "full_path": g.path, "visibility": "private"}}
+		return answer{code: http.StatusOK, value: fields{
+			"id": g.id, "name": g.path,
+			"path": g.path[strings.LastIndexByte(g.path, '/')+1:], "full_path": g.path, "visibility": "private",
+		}}
 	case len(c.path) == 5 && c.path[2] == "members" && c.path[3] == "all":
 		return c.member(g.members)
 	}
@@ -128,8 +130,10 @@ func (c *call) protectedBranches(p *project) answer {
 	list := []fields{}
 	for _, b := range p.protected {
 		level := func(n int) []fields {
-			return []fields{{"id": b.id, "access_level": n, "access_level_description": strconv.Itoa(n), "user_id": nil,
-				"group_id": nil, "deploy_key_id": nil}}
+			return []fields{{
+				"id": b.id, "access_level": n, "access_level_description": strconv.Itoa(n), "user_id": nil,
+				"group_id": nil, "deploy_key_id": nil,
+			}}
 		}
 		list = append(list, fields{
 			"id": b.id, "name": b.name, "push_access_levels": level(b.push), "merge_access_levels": level(b.merge),
@@ -231,8 +235,10 @@ func (c *call) createMergeRequest(p *project) answer {
 		}
 	}
 	description, _ := actions(c.text("description"))
-	m := c.s.open(p, p, MergeRequest{Title: title, Body: description, SourceBranch: source, TargetBranch: target,
-		Author: c.who.login})
+	m := c.s.open(p, p, MergeRequest{
+		Title: title, Body: description, SourceBranch: source, TargetBranch: target,
+		Author: c.who.login,
+	})
 	return answer{code: http.StatusCreated, value: c.s.mrFields(p, m, true)}
 }
 

@@ -6,8 +6,10 @@ import "fmt"
 // emoji_reactions, commits.
 
 func (s *shapes) userFields(u *user, self bool) fields {
-	out := fields{"id": u.id, "username": u.login, "name": u.login, "state": "active", "avatar_url": nil,
-		"web_url": s.o.URL + "/" + u.login}
+	out := fields{
+		"id": u.id, "username": u.login, "name": u.login, "state": "active", "avatar_url": nil,
+		"web_url": s.o.URL + "/" + u.login,
+	}
 	if self {
 		out["bot"] = u.bot
 	}
@@ -24,8 +26,10 @@ func (s *shapes) mrFields(p *project, m *mergeRequest, whole bool) fields {
 		"source_project_id": m.source.id, "target_project_id": p.id,
 		"sha": m.head, "merge_commit_sha": nil, "squash_commit_sha": nil,
 		"web_url": fmt.Sprintf("%s/%s/-/merge_requests/%d", s.o.URL, p.path, m.iid),
-		"references": fields{"short": fmt.Sprintf("!%d", m.iid), "relative": fmt.Sprintf("!%d", m.iid),
-			"full": fmt.Sprintf("%s!%d", p.path, m.iid)},
+		"references": fields{
+			"short": fmt.Sprintf("!%d", m.iid), "relative": fmt.Sprintf("!%d", m.iid),
+			"full": fmt.Sprintf("%s!%d", p.path, m.iid),
+		},
 	}
 	if m.labels == nil {
 		out["labels"] = []string{}

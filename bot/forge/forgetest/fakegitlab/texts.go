@@ -55,8 +55,10 @@ func actions(text string) (rest string, run []string) {
 			fence = ""
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(bare, "/"), " ")
-		if fence == "" && strings.HasPrefix(bare, "/") && slices.Contains([]string{"approve", "close", "merge",
-			"unapprove"}, name) {
+		if fence == "" && strings.HasPrefix(bare, "/") && slices.Contains([]string{
+			"approve", "close", "merge",
+			"unapprove",
+		}, name) {
 			run = append(run, name)
 			continue
 		}

@@ -16,8 +16,10 @@ func (s *Stage) Open(branch, author string) (int, error) {
 		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch})
 		return pr.Number, err
 	}
-	return s.lab.Open(Repository, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author,
-		SourceBranch: branch}), nil
+	return s.lab.Open(Repository, fakegitlab.MergeRequest{
+		Title: "Change " + branch, Author: author,
+		SourceBranch: branch,
+	}), nil
 }
 
 // OpenFork opens a merge request of a branch of the working copy from a fork of its author, and gives its number. It
@@ -40,23 +42,31 @@ func (s *Stage) OpenFork(branch, author string) (int, error) {
 		return 0, err
 	}
 	if s.hub != nil {
-		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch,
-			HeadRepo: fork})
+		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{
+			Title: "Change " + branch, Author: author, Head: branch,
+			HeadRepo: fork,
+		})
 		return pr.Number, err
 	}
-	return s.lab.Open(Repository, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author,
-		SourceBranch: branch, SourceProject: fork}), nil
+	return s.lab.Open(Repository, fakegitlab.MergeRequest{
+		Title: "Change " + branch, Author: author,
+		SourceBranch: branch, SourceProject: fork,
+	}), nil
 }
 
 // OpenInto opens a merge request into another branch than the trunk, and gives its number.
 func (s *Stage) OpenInto(branch, target, author string) (int, error) {
 	if s.hub != nil {
-		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch,
-			Base: target})
+		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{
+			Title: "Change " + branch, Author: author, Head: branch,
+			Base: target,
+		})
 		return pr.Number, err
 	}
-	return s.lab.Open(Repository, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author,
-		SourceBranch: branch, TargetBranch: target}), nil
+	return s.lab.Open(Repository, fakegitlab.MergeRequest{
+		Title: "Change " + branch, Author: author,
+		SourceBranch: branch, TargetBranch: target,
+	}), nil
 }
 
 // Requests returns the numbers of all merge requests.
@@ -73,8 +83,10 @@ func (s *Stage) Requests() []int {
 
 // Grant gives a person the right maintain, write or read, or with none takes every right away.
 func (s *Stage) Grant(login, right string) error {
-	levels := map[string]int{"maintain": fakegitlab.Maintainer, "write": fakegitlab.Developer,
-		"read": fakegitlab.Reporter, "none": 0}
+	levels := map[string]int{
+		"maintain": fakegitlab.Maintainer, "write": fakegitlab.Developer,
+		"read": fakegitlab.Reporter, "none": 0,
+	}
 	level, ok := levels[right]
 	if !ok {
 		return fmt.Errorf("no right %q", right)

@@ -129,8 +129,10 @@ func (s *Stage) repository(ctx context.Context) error {
 	var backend http.Handler = &cgi.Handler{
 		Path:   filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
 		Logger: log.New(io.Discard, "", 0), // of clients that were killed
-		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Join(s.o.Dir, "git"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
-			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"},
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + filepath.Join(s.o.Dir, "git"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		},
 	}
 	if s.o.Git != nil {
 		backend = s.o.Git(backend)
@@ -150,8 +152,10 @@ func (s *Stage) account() http.Handler {
 		for _, pattern := range protectedBranches {
 			s.lab.Protect(Repository, pattern, fakegitlab.Maintainer)
 		}
-		for login, level := range map[string]int{Bot: fakegitlab.Maintainer, "ada": fakegitlab.Developer,
-			"mia": fakegitlab.Maintainer} {
+		for login, level := range map[string]int{
+			Bot: fakegitlab.Maintainer, "ada": fakegitlab.Developer,
+			"mia": fakegitlab.Maintainer,
+		} {
 			s.lab.Grant(Repository, login, level)
 		}
 		return s.lab

@@ -91,8 +91,10 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		resp := &http.Response{StatusCode: 200, Header: http.Header{"Etag": {"x"}},
-			Body: io.NopCloser(strings.NewReader(string(random)))}
+		resp := &http.Response{
+			StatusCode: 200, Header: http.Header{"Etag": {"x"}},
+			Body: io.NopCloser(strings.NewReader(string(random))),
+		}
 		if err := a.put(fmt.Sprint(i%15), resp); err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +120,10 @@ func TestAnswersOfManyRepositories(t *testing.T) {
 	for i := range n {
 		h := header.Clone()
 		h.Set("ETag", fmt.Sprint(i))
-		if err := a.put(fmt.Sprint(i), &http.Response{StatusCode: 200, Header: h,
-			Body: io.NopCloser(strings.NewReader(strings.Repeat(fmt.Sprint(i), 500)))}); err != nil {
+		if err := a.put(fmt.Sprint(i), &http.Response{
+			StatusCode: 200, Header: h,
+			Body: io.NopCloser(strings.NewReader(strings.Repeat(fmt.Sprint(i), 500))),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

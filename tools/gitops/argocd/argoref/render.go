@@ -24,7 +24,8 @@ import (
 // render does the same as the repository server with the sources of an Application. Argo CD edits kustomizations in
 // place, so each Application gets a copy of the repository.
 func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster Cluster) ([]*unstructured.Unstructured,
-	error) {
+	error,
+) {
 	if app.Spec.SourceHydrator != nil {
 		return nil, skip("it has spec.sourceHydrator")
 	}
@@ -48,8 +49,10 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 	for _, s := range sources {
 		paths.Add(git.NormalizeGitURL(s.RepoURL), files)
 		if s.Ref != "" {
-			refs["$"+s.Ref] = &v1alpha1.RefTarget{Repo: v1alpha1.Repository{Repo: s.RepoURL},
-				TargetRevision: s.TargetRevision}
+			refs["$"+s.Ref] = &v1alpha1.RefTarget{
+				Repo:           v1alpha1.Repository{Repo: s.RepoURL},
+				TargetRevision: s.TargetRevision,
+			}
 		}
 	}
 	var out []*unstructured.Unstructured
@@ -79,7 +82,8 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 
 // source renders one source.
 func (b *builder) source(ctx context.Context, files string, q *apiclient.ManifestRequest,
-	paths utilio.TempPaths) ([]*unstructured.Unstructured, error) {
+	paths utilio.TempPaths,
+) ([]*unstructured.Unstructured, error) {
 	dir, err := apppath.Path(files, q.ApplicationSource.Path)
 	if err != nil {
 		return nil, err

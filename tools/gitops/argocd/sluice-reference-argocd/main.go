@@ -79,8 +79,10 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := os.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
 		return err
 	}
-	o := argoref.Options{Dir: r.Dir, Apps: r.Entry.ArgoCD.Apps, Ignore: r.Entry.Ignore,
-		Repositories: r.Entry.ArgoCD.Repositories, Trunk: r.Trunk, BuildOptions: r.Entry.ArgoCD.Kustomize.BuildOptions}
+	o := argoref.Options{
+		Dir: r.Dir, Apps: r.Entry.ArgoCD.Apps, Ignore: r.Entry.Ignore,
+		Repositories: r.Entry.ArgoCD.Repositories, Trunk: r.Trunk, BuildOptions: r.Entry.ArgoCD.Kustomize.BuildOptions,
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Clusters)) {
 		c := r.Clusters[name]
 		o.Clusters = append(o.Clusters, argoref.Cluster{
@@ -100,8 +102,10 @@ func answer(built []argoref.App) map[string]map[string]app {
 	out := map[string]map[string]app{}
 	for i := range built {
 		a := &built[i]
-		one := app{Objects: make([]map[string]any, len(a.Objects)), Namespace: a.Namespace, File: a.File,
-			Skipped: a.Skipped}
+		one := app{
+			Objects: make([]map[string]any, len(a.Objects)), Namespace: a.Namespace, File: a.File,
+			Skipped: a.Skipped,
+		}
 		for n, o := range a.Objects {
 			one.Objects[n] = o.Object
 		}
