@@ -13,6 +13,7 @@ import (
 // jsonschema.Reflector.AddGoComments reads them from its source.
 func Schemas(comments map[string]string) (map[string][]byte, error) {
 	out := map[string][]byte{}
+	comments = unwrapped(comments)
 	for name, v := range map[string]any{
 		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{},
 		"app.json": AppFile{}, "repository.json": RepositoryFile{},
@@ -33,6 +34,19 @@ func Schemas(comments map[string]string) (map[string][]byte, error) {
 		out[name] = append(text, '\n')
 	}
 	return out, nil
+}
+
+// unwrapped returns comments without the line breaks of the source. An empty line still divides paragraphs.
+func unwrapped(comments map[string]string) map[string]string {
+	out := make(map[string]string, len(comments))
+	for of, text := range comments {
+		paragraphs := strings.Split(text, "\n\n")
+		for i, p := range paragraphs {
+			paragraphs[i] = strings.Join(strings.Fields(p), " ")
+		}
+		out[of] = strings.Join(paragraphs, "\n\n")
+	}
+	return out
 }
 
 // mapped returns the schemas of types whose YAML form differs from their Go structure.

@@ -188,14 +188,12 @@ type parent struct {
 	renderer     *renderer.RemoteServer
 	schemas      policy.Schemas // nil: nothing is judged
 	schemaFolder string
-	trust        *source.Trust // of the policy's commit
-	trunk        *source.View  // the policy's commit; nil if it cannot be read
-	pins         *fetch.Exact
+	trust        *source.Trust        // of the policy's commit
+	pins         *source.KnownServers // of the policy's commit
 
 	mu        sync.Mutex
 	failed    error              // the first error of an answer; the worker knows only its text
 	unreached bool               // an answer lacks content that a server may have
-	servers   map[string]bool    // that the trunk takes charts from; nil before it is needed
 	pinned    map[fetch.Ref]bool // that the worker asked for
 }
 
@@ -208,7 +206,7 @@ func (p *parent) lacks() bool {
 
 func newParent(ctx context.Context, s *session.Session, r Request) (*parent, error) {
 	p := &parent{
-		session: s, preview: r.Preview, pins: fetch.NewExact(s.Fetcher.Fetcher), pinned: map[fetch.Ref]bool{},
+		session: s, preview: r.Preview, pins: source.NewKnownServers(fetch.NewExact(s.Fetcher.Fetcher)), pinned: map[fetch.Ref]bool{},
 		schemaFolder: filepath.Join(s.Runtime.Cache, "schemas"),
 	}
 	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
@@ -225,7 +223,8 @@ func newParent(ctx context.Context, s *session.Session, r Request) (*parent, err
 		v, err := s.Trunks().Open(ctx, r.Policy)
 		switch {
 		case err == nil:
-			p.trust, p.trunk = v.Trust(), v
+			p.trust = v.Trust()
+			p.pins.Trust(v)
 		case !errors.As(err, &invalid): // such as a missing file of keys: the change's own keys must not count instead
 			p.trust = source.RefuseAll()
 		}
@@ -330,9 +329,6 @@ func (p *parent) pin(ctx context.Context, input []byte) ([]byte, error) {
 	if err := ref.Check(); err != nil {
 		return nil, err
 	}
-	if !p.knows(ref.Server()) {
-		return nil, fmt.Errorf("the trunk takes no chart from %s, so a review does not ask that server", ref.Server())
-	}
 	p.mu.Lock()
 	p.pinned[ref] = true
 	many := len(p.pinned) > reviewPins
@@ -345,22 +341,6 @@ func (p *parent) pin(ctx context.Context, input []byte) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(locked)
-}
-
-// knows reports whether the trunk takes charts from a server, by its fleet or its lock.
-func (p *parent) knows(server string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.servers == nil {
-		p.servers = map[string]bool{}
-		if p.trunk != nil {
-			refs, lock, _ := p.trunk.Remote() // apps that cannot be resolved name no server
-			for _, ref := range append(refs, lock.Refs()...) {
-				p.servers[ref.Server()] = true
-			}
-		}
-	}
-	return server != "" && p.servers[server]
 }
 
 // verify requires a signature by one of the trunk's signers.

@@ -59,6 +59,8 @@ type Options struct {
 	Assumed fleet.Capabilities // of every cluster; see fleet.Loader. For verbs that write nothing
 	// use exact versions of charts that sluice.lock lacks; see source.Reader.Pinning. For verbs that write nothing
 	PinExact bool
+	// the same, but only of servers that a trusted commit uses; see Session.PinFrom
+	PinKnown bool
 	// accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 	Detect bool
 }
@@ -113,7 +115,8 @@ type Session struct {
 	Runtime Runtime
 	url     bool
 	key     []byte
-	plain   []string // registries to contact over HTTP
+	plain   []string             // registries to contact over HTTP
+	known   *source.KnownServers // nil without Options.PinKnown
 	shared  *resources
 	trunks  *hydrate.Hydrator // has read the trunk for this task, with the same rights; nil: Hydrator reads it
 
@@ -194,8 +197,12 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		}
 	}
 	var pins source.Pinner
-	if o.PinExact {
-		pins = fetch.NewExact(s.Fetcher.Fetcher)
+	switch exact := fetch.NewExact(s.Fetcher.Fetcher); {
+	case o.PinKnown:
+		s.known = source.NewKnownServers(exact)
+		pins = s.known
+	case o.PinExact:
+		pins = exact
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Pins:    pins,
@@ -272,6 +279,14 @@ func (s *Session) WithBranches(b gitstore.Branches) *Session {
 	return &out
 }
 
+// PinFrom makes a session with Options.PinKnown ask the servers of a commit for charts. A commit whose fleet cannot be
+// read has none.
+func (s *Session) PinFrom(ctx context.Context, tree gitstore.Hash) {
+	if v, err := s.Open(ctx, tree); err == nil && s.known != nil { // the review reports the error
+		s.known.Trust(v)
+	}
+}
+
 // WithGit returns a session that uses another credential for Git.
 func (s *Session) WithGit(auth gitstore.Auth) *Session {
 	out := *s
@@ -286,8 +301,12 @@ func (s *Session) WithoutCredentials() *Session {
 	out.Fetcher = signature.Archives{Fetcher: out.Runtime.fetcher(s.plain)}
 	config := s.Config
 	config.Archives, config.Credentials, config.Alone, config.Imports = out.Fetcher, nil, true, nil
-	if config.Pins != nil {
-		config.Pins = fetch.NewExact(out.Fetcher.Fetcher)
+	switch exact := fetch.NewExact(out.Fetcher.Fetcher); {
+	case s.known != nil:
+		out.known = source.NewKnownServers(exact)
+		config.Pins = out.known
+	case config.Pins != nil:
+		config.Pins = exact
 	}
 	out.Hydrator, out.trunks = hydrate.New(config), nil
 	return &out

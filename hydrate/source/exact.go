@@ -18,6 +18,50 @@ type Pinner interface {
 	Pin(ctx context.Context, r fetch.Ref) (fetch.Locked, error)
 }
 
+// KnownServers asks a Pinner only for charts of servers from which a trusted commit takes charts: a change must not choose
+// where a request goes. It is safe for concurrent use.
+type KnownServers struct {
+	inner Pinner
+
+	mu      sync.Mutex
+	trusted *View           // nil: no server is known
+	servers map[string]bool // of trusted; nil before it is needed
+}
+
+// NewKnownServers returns a Pinner that refuses every server before Trust names a commit.
+func NewKnownServers(p Pinner) *KnownServers { return &KnownServers{inner: p} }
+
+// Trust sets the commit whose servers are known, by its fleet or its lock.
+func (k *KnownServers) Trust(v *View) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.trusted, k.servers = v, nil
+}
+
+// Pin implements Pinner.
+func (k *KnownServers) Pin(ctx context.Context, r fetch.Ref) (fetch.Locked, error) {
+	if !k.knows(r.Server()) {
+		return fetch.Locked{}, fmt.Errorf("the trunk takes no chart from %s, so a review does not ask that server",
+			r.Server())
+	}
+	return k.inner.Pin(ctx, r)
+}
+
+func (k *KnownServers) knows(server string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.servers == nil {
+		k.servers = map[string]bool{}
+		if k.trusted != nil {
+			refs, lock, _ := k.trusted.Remote() // apps that cannot be resolved name no server
+			for _, ref := range append(refs, lock.Refs()...) {
+				k.servers[ref.Server()] = true
+			}
+		}
+	}
+	return server != "" && k.servers[server]
+}
+
 // pins are the charts of one commit that a Pinner resolved.
 type pins struct {
 	ctx    context.Context //nolint:containedctx // of the view, as its snapshot's

@@ -74,7 +74,7 @@ changes.`,
 }
 
 func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
-	d.Detect, d.Remember, d.Renders, d.PinExact = true, true, true, true // nothing is written
+	d.Detect, d.Remember, d.Renders, d.PinKnown = true, true, true, true // nothing is written
 	s, err := app.Open(ctx, o.Env, d.Options, d.progress(o))
 	if err != nil {
 		return err
@@ -95,6 +95,7 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if request.Against != compare.AgainstCommit {
 		judged = request.Head.Tree
 	}
+	s.PinFrom(ctx, judged)
 	r, err := d.review(ctx, s, request, judged)
 	if err != nil {
 		return err
