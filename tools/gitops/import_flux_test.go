@@ -152,7 +152,7 @@ func TestImportEqualsFlux(t *testing.T) {
 		{"kustomize/fluxcd--flux2-kustomize-helm-example", "staging", "clusters/staging", 4, 10},
 		{"kustomize/fluxcd--flux2-multi-tenancy", "production", "clusters/production", 4, 7},
 		{"kustomize/fluxcd--flux2-multi-tenancy", "staging", "clusters/staging", 4, 7},
-		{"kustomize/giantswarm--gitops-template", "mc-name", "management-clusters/MC_NAME", 8, 100},
+		{"kustomize/giantswarm--gitops-template", "mc-name", "management-clusters/MC_NAME", 6, 62},
 	} {
 		t.Run(c.dir+"/"+c.root, func(t *testing.T) {
 			units, equal := compareFlux(t, filepath.Join(dir, c.dir), c.cluster, c.root)
