@@ -240,9 +240,7 @@ func TestFollowEndsWithTheTrunk(t *testing.T) {
 	t.Parallel()
 	var got []hint.Hint
 	b := New(Config{
-		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(_ context.Context,
-			h hint.Hint,
-		) error {
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(_ context.Context, h hint.Hint) error {
 			got = append(got, h)
 			return nil
 		},

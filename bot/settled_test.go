@@ -76,45 +76,33 @@ func TestSettledRepositoriesAreNotCheckedAgain(t *testing.T) {
 		again   bool
 	}{
 		"nothing moved": {},
-		"case of the path": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings,
-		) {
+		"case of the path": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) {
 			s.output = "Acme/Fleet"
 		}},
 		"a branch moved": {between: func(s *restingSpace, _ *Settings) { s.refs = "two" }, again: true},
 		"a sweep":        {force: true, again: true},
 		"other settings": {between: func(_ *restingSpace, o *Settings) { o.PerPush = 3 }, again: true},
-		"output elsewhere": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings,
-		) {
+		"output elsewhere": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) {
 			s.output = "acme/output"
 		}, again: true},
 		"output on no forge": {
 			before: func(s *restingSpace, _ *refusingForge, _ *Settings) { s.onForge = false },
 			again:  true,
 		},
-		"promotions failed": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings,
-		) {
+		"promotions failed": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) {
 			s.failed = errors.New("down")
 		}, again: true},
-		"a promotion waits": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings,
-		) {
+		"a promotion waits": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) {
 			s.promotions[0].Decision.WaitsFor = "bake"
 		}, again: true},
-		"a promotion is done": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings,
-		) {
+		"a promotion is done": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) {
 			s.promotions[0].Done = []string{"wave"}
 		}, again: true},
 		"statuses refused": {
 			before: func(_ *restingSpace, f *refusingForge, _ *Settings) { f.refuses = true },
 			again:  true,
 		},
-		"commits were missed": {before: func(s *restingSpace, _ *refusingForge,
-			_ *Settings,
-		) {
+		"commits were missed": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) {
 			s.missed = []gitstore.Commit{{}}
 		}, again: true},
 		"an environment is updated": {before: func(s *restingSpace, _ *refusingForge, _ *Settings) {

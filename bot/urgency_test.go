@@ -160,9 +160,7 @@ func TestInterruptedPromotionsAreNotDone(t *testing.T) {
 	space := &cutOff{interrupt: cancel}
 	f := &sharedHead{}
 	b := New(Config{
-		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(context.Context,
-			hint.Hint,
-		) error {
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(context.Context, hint.Hint) error {
 			return nil
 		},
 		Forges:   func(string) (Forge, bool) { return f, true },

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -42,8 +43,19 @@ func CheckKubeVersion(version string) error {
 
 var (
 	serverVersion = regexp.MustCompile(`^Server Version: (?:v|version\.Info\{.*GitVersion:"v)([0-9][^",\s]*)`)
+	ignoredLine   = regexp.MustCompile(`^(?:#|Client Version:|Kustomize Version:|WARNING:)`)
 	apiVersion    = regexp.MustCompile(`^(?:[a-z0-9][a-z0-9.-]*/)?v[0-9][a-z0-9]*$`)
+	apiKind       = regexp.MustCompile(`^(?:[a-z0-9][a-z0-9.-]*/)?v[0-9][a-z0-9]*(?:/[A-Z][A-Za-z0-9]*)?$`)
 )
+
+// CheckAPIVersion returns an error for a text that is not an API that charts can ask for, such as apps/v1 or
+// apps/v1/Deployment.
+func CheckAPIVersion(api string) error {
+	if !apiKind.MatchString(api) {
+		return fmt.Errorf("%q is neither group/version nor group/version/Kind", api)
+	}
+	return nil
+}
 
 // ParseCapabilities reads what `kubectl version`, `kubectl api-versions` and `kubectl api-resources` print, one after
 // the other. Lines of another form are an error, as is a text that lacks the output of one of them: a command that
@@ -57,10 +69,7 @@ func ParseCapabilities(text string) (Capabilities, error) {
 		words := strings.Fields(line)
 		version := serverVersion.FindStringSubmatch(line)
 		switch {
-		case line == "" || strings.HasPrefix(line, "#") || slices.ContainsFunc([]string{
-			"Client Version:",
-			"Kustomize Version:", "WARNING:",
-		}, func(p string) bool { return strings.HasPrefix(line, p) }):
+		case line == "" || ignoredLine.MatchString(line):
 		case version != nil:
 			out.KubeVersion = version[1]
 		case len(words) == 1 && apiVersion.MatchString(line):
@@ -151,8 +160,27 @@ func beginsWith(version, other string) bool {
 	return ok && (rest == "" || rest[0] < '0' || rest[0] > '9')
 }
 
-// hasCapabilities reports whether a cluster has a file. The folder is listed once.
+// unusedCapabilities warns of files whose cluster does not exist.
+func (l *loader) unusedCapabilities() {
+	for _, name := range slices.Sorted(maps.Keys(l.describedFiles())) {
+		cluster, ok := strings.CutSuffix(name, ".txt")
+		if ok && l.fleet.clusters[cluster] == nil {
+			l.problems = append(l.problems, Problem{
+				File: path.Join(CapabilitiesDir, name), Severity: SeverityWarning,
+				Message: fmt.Sprintf("there is no cluster %q, so nothing reads the file", cluster),
+				Hint:    "give it the name of a cluster, or delete it",
+			})
+		}
+	}
+}
+
+// hasCapabilities reports whether a cluster has a file.
 func (l *loader) hasCapabilities(cluster string) bool {
+	return l.describedFiles()[path.Base(CapabilitiesFile(cluster))]
+}
+
+// describedFiles are the names in the folder, which is listed once.
+func (l *loader) describedFiles() map[string]bool {
 	if l.described == nil {
 		l.described = map[string]bool{}
 		entries, err := l.tree.ReadDir(CapabilitiesDir)
@@ -165,5 +193,5 @@ func (l *loader) hasCapabilities(cluster string) bool {
 			l.described[e.Name()] = true
 		}
 	}
-	return l.described[path.Base(CapabilitiesFile(cluster))]
+	return l.described
 }

@@ -54,6 +54,30 @@ func TestParseCapabilities(t *testing.T) {
 	}
 }
 
+// A file of no cluster is a warning, with the name that nothing has.
+func TestUnusedCapabilities(t *testing.T) {
+	t.Parallel()
+	files := small()
+	files["capabilities/A.txt"], files["capabilities/README.md"] = kubectlOutput, "# how"
+	_, problems := Load(t.Context(), mapFS(files), NewCache())
+	if len(problems) != 1 || problems[0].Severity != SeverityWarning || problems[0].File != "capabilities/A.txt" ||
+		!strings.Contains(problems[0].Message, `there is no cluster "A"`) {
+		t.Errorf("the problems are %v, want a warning for the file of the cluster A", problems)
+	}
+}
+
+func TestAPIVersions(t *testing.T) {
+	t.Parallel()
+	for api, valid := range map[string]bool{
+		"v1": true, "v1/Pod": true, "apps/v1": true, "monitoring.coreos.com/v1beta1/ServiceMonitor": true,
+		"": false, "x y": false, "apps": false, "apps/v1/": false, "apps/v1/deployments": false, "a/b/v1/Kind": false,
+	} {
+		if err := CheckAPIVersion(api); (err == nil) != valid {
+			t.Errorf("%q: the error is %v, want valid %t", api, err, valid)
+		}
+	}
+}
+
 func TestCapabilitiesOfAFile(t *testing.T) {
 	t.Parallel()
 	files := small()
@@ -77,11 +101,8 @@ func TestCapabilitiesOfAFile(t *testing.T) {
 		if len(got) != 1 || got[0].Cluster != "a" {
 			t.Errorf("%s file: affected targets: got %+v, want those of cluster a", what, got)
 		}
-		if claim := Claims(load(t, base), f, changed, func(*Fleet,
-			Source,
-		) []string {
-			return nil
-		})[changed[0]]; claim != ClaimedByDeclaration {
+		reach := func(*Fleet, Source) []string { return nil }
+		if claim := Claims(load(t, base), f, changed, reach)[changed[0]]; claim != ClaimedByDeclaration {
 			t.Errorf("%s file: got claim %q, want %q", what, claim, ClaimedByDeclaration)
 		}
 	}

@@ -98,9 +98,7 @@ func TestHelmOfImports(t *testing.T) {
 	}
 	older, _ := importing(t, "", "flux: {version: \"2.7\", "+clusters+"}")
 	newer, _ := importing(t, "", "flux: {version: \"2.8\", "+clusters+"}")
-	if got := Affected(older, newer, []string{"sluice.yaml"}, func(*Fleet,
-		Source,
-	) []string {
+	if got := Affected(older, newer, []string{"sluice.yaml"}, func(*Fleet, Source) []string {
 		return nil
 	}); len(got) != 1 {
 		t.Errorf("targets that a new version of Flux with another Helm affects: got %v, want prod/web", got)

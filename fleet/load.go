@@ -202,6 +202,7 @@ func (l *loader) load(ctx context.Context) {
 	tenancy{l}.workspaceApps(ctx)
 	tenancy{l}.scopeNames()
 	l.importAll(ctx)
+	l.unusedCapabilities()
 	l.checkOrder()
 	l.checkSkips()
 	fleetChecks{l.findings, l.fleet, l.file}.branches()
@@ -320,7 +321,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		})
 	}
 	decoded := make([]decodedFile, len(ordered))
-	// Load looks at the context
+	// its error is that of the context, at which Load looks when it has read everything
 	_ = inParallel(ctx, len(ordered), func(i int) { decoded[i] = l.cache.decode(l.tree, ordered[i].name) })
 	return take(l.findings, appFiles{decoded: decoded})
 }

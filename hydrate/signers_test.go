@@ -43,9 +43,7 @@ func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
 			if !strings.Contains(e.Reason, "spec.signers") || !strings.Contains(e.Reason, "--allow-empty -S") {
 				t.Errorf("the reason names no next step: %s", e.Reason)
 			}
-			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
-				q *hydrate.Request,
-			) {
+			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) {
 				sign(c, q)
 				q.Overwrite = true
 			}), hydrate.StatusUpdated, "")
@@ -132,9 +130,7 @@ func TestUnsignedRecordsDoNotHideADeletedBranch(t *testing.T) {
 	tree := r.Bare.Pipe("", "mktree")
 	r.Bare.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Bare.Git("commit-tree", "-m", "forged", tree))
 	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "--recreate")
-	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
-		q *hydrate.Request,
-	) {
+	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) {
 		sign(c, q)
 		q.Recreate = true
 	}), hydrate.StatusUpdated, "")
@@ -170,9 +166,7 @@ func TestSignedCommitsOfAnotherBranchAreForeign(t *testing.T) {
 			r.Bare.Git("update-ref", "refs/heads/"+name, from)
 			r.Next("X")
 			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "not for this branch")
-			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
-				q *hydrate.Request,
-			) {
+			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) {
 				sign(c, q)
 				q.Overwrite = true
 			}), hydrate.StatusUpdated, "")
@@ -191,9 +185,7 @@ func TestClustersAreNotWrittenWithoutAnAllowedKey(t *testing.T) {
 	if got := r.Bare.Git("branch", "--list", "cluster/dev-1"); got != "" {
 		t.Error(got)
 	}
-	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
-		q *hydrate.Request,
-	) {
+	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) {
 		sign(c, q)
 		recreate(c, q)
 	}), hydrate.StatusUpdated, "")

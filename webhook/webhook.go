@@ -112,9 +112,7 @@ func New(c Config) (http.Handler, error) {
 	if err := r.SetTrustedProxies(nil); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
-	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context,
-		_ any,
-	) {
+	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context, _ any) {
 		g.AbortWithStatus(http.StatusInternalServerError)
 	}))
 	seen := map[string]bool{}

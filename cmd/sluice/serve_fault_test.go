@@ -224,9 +224,7 @@ func gitIsDown(m *faultStory) {
 	}
 	m.git.Store(nil)
 	m.reviewed(number, "down")
-	m.git.Store(new(fault(func(http.ResponseWriter, *http.Request,
-		http.Handler,
-	) {
+	m.git.Store(new(fault(func(http.ResponseWriter, *http.Request, http.Handler) {
 		refused.Add(1)
 		panic(http.ErrAbortHandler)
 	})))

@@ -79,9 +79,7 @@ func (r *Recorded) blob(ctx context.Context, folder gitstore.Hash) (gitstore.Has
 		return gitstore.Hash{}, err
 	}
 	name := inputsFile(r.cluster)
-	i, ok := slices.BinarySearchFunc(entries, name, func(e gitstore.Entry,
-		name string,
-	) int {
+	i, ok := slices.BinarySearchFunc(entries, name, func(e gitstore.Entry, name string) int {
 		return strings.Compare(e.Name, name)
 	})
 	if !ok || entries[i].Mode == gitstore.ModeTree {

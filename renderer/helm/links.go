@@ -42,9 +42,7 @@ func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	sorted := slices.SortedStableFunc(slices.Values(links), func(a,
-		b Link,
-	) int {
+	sorted := slices.SortedStableFunc(slices.Values(links), func(a, b Link) int {
 		return strings.Compare(a.Path, b.Path)
 	})
 	for _, l := range sorted {

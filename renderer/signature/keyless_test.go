@@ -264,9 +264,7 @@ func TestKeyless(t *testing.T) {
 			"leaf certificate verification failed",
 		},
 		"no entry of a log": {with(func(a *attempt) {
-			a.change = func(c *fetch.Cosign,
-				_ map[string]any,
-			) {
+			a.change = func(c *fetch.Cosign, _ map[string]any) {
 				c.Bundle = " "
 			}
 		}), s, "cannot be read"},
@@ -292,16 +290,12 @@ func TestKeyless(t *testing.T) {
 			}
 		}), s, "cannot be read"},
 		"an attestation": {with(func(a *attempt) {
-			a.change = func(_ *fetch.Cosign,
-				e map[string]any,
-			) {
+			a.change = func(_ *fetch.Cosign, e map[string]any) {
 				e["kind"] = "intoto"
 			}
 		}), s, "cannot be read"},
 		"signed without a name": {with(func(a *attempt) {
-			a.change = func(c *fetch.Cosign,
-				_ map[string]any,
-			) {
+			a.change = func(c *fetch.Cosign, _ map[string]any) {
 				c.Certificate = ""
 			}
 		}), s, "made with a key"},

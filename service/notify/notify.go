@@ -77,9 +77,7 @@ type Notifier struct {
 // NewClient returns a client that follows no redirect, because a signed message must reach only the configured
 // address.
 func NewClient() *http.Client {
-	return &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request,
-		[]*http.Request,
-	) error {
+	return &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }

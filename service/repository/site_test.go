@@ -30,9 +30,7 @@ func TestTipsAskForNamesOnly(t *testing.T) {
 	c := Config{
 		Runtime: session.Runtime{Cache: t.TempDir(), Version: "test", Clock: time.Now}, Jobs: 1,
 		Mirrors: mirrors.New(filepath.Join(t.TempDir(), "mirrors"), 1<<30), Outputs: new(Outputs),
-		Renderers: func(hint.Place,
-			worker.Trust,
-		) renderer.Renderer {
+		Renderers: func(hint.Place, worker.Trust) renderer.Renderer {
 			return renderer.NewEngine(renderer.DefaultLimits())
 		},
 	}
@@ -122,9 +120,7 @@ func TestSiteAsksForFewStatuses(t *testing.T) {
 		Mirrors: mirrors.New(filepath.Join(t.TempDir(), "mirrors"), 1<<30),
 		Outputs: new(Outputs), Statuses: new(Statuses), Verdicts: review.NewCache(), Authors: promotions.NewAuthors(),
 		Protections: NewProtections(),
-		Renderers: func(hint.Place,
-			worker.Trust,
-		) renderer.Renderer {
+		Renderers: func(hint.Place, worker.Trust) renderer.Renderer {
 			return renderer.NewEngine(renderer.DefaultLimits())
 		},
 	}

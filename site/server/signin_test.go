@@ -193,9 +193,7 @@ func TestGitLab(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, map[string]any{"preferred_username": "ada", "name": "eve", "email": "eve@example.com"})
 	var h *httptest.Server
-	h = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request,
-	) {
+	h = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.Config.Handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(h.Close)

@@ -79,7 +79,9 @@ func (r *capabilitiesOptions) run(ctx context.Context, o IO, names []string) err
 	fmt.Fprintf(o.Out, "mkdir -p %s\n", fleet.CapabilitiesDir)
 	for _, c := range out {
 		call := "kubectl --context " + c.Cluster // names of clusters need no quotes
-		fmt.Fprintf(o.Out, "(%s version && %s api-versions && %s api-resources) > %s\n", call, call, call, c.File)
+		// a call that fails leaves the file as it was
+		fmt.Fprintf(o.Out, "(%s version && %s api-versions && %s api-resources) > %s.new && mv %[4]s.new %[4]s\n",
+			call, call, call, c.File)
 	}
 	return nil
 }

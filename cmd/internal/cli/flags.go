@@ -81,6 +81,11 @@ func (c *common) check(...string) error {
 		}
 		c.Assumed.KubeVersion = strings.TrimPrefix(v, "v")
 	}
+	for _, api := range c.Assumed.APIVersions {
+		if err := fleet.CheckAPIVersion(api); err != nil {
+			return usagef("--api-versions: %w, such as monitoring.coreos.com/v1/ServiceMonitor", err)
+		}
+	}
 	if c.Jobs == 0 && c.memory == 0 { // a verb that opens no repository has no such flags
 		return nil
 	}

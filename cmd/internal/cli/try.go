@@ -113,21 +113,22 @@ func (t *tryOptions) run(ctx context.Context, o IO) error {
 	} else {
 		printLayout(o, &out.Layout)
 	}
-	if err := t.reviews(ctx, s, tip, out, rows); err != nil {
+	file, err := t.create(o, s) // before the reviews, which take long
+	if err != nil {
 		return err
 	}
+	err = t.reviews(ctx, s, tip, out, rows)
 	out.Took = time.Since(started)
-	file, err := t.write(o, s, out)
-	if err != nil {
+	if err := errors.Join(err, page.WriteTrial(file, out), file.Close()); err != nil { // with the reviews so far
 		return err
 	}
 	if t.structured() {
 		if !t.quiet {
-			fmt.Fprintln(o.Err, "page:", file)
+			fmt.Fprintln(o.Err, "page:", file.Name())
 		}
 		return t.encode(o.Out, out)
 	}
-	fmt.Fprintf(o.Out, "\n%s, in %.1f s\npage: %s\n", out.Summary(), out.Took.Seconds(), file)
+	fmt.Fprintf(o.Out, "\n%s, in %.1f s\npage: %s\n", out.Summary(), out.Took.Seconds(), file.Name())
 	return nil
 }
 
@@ -341,19 +342,15 @@ func (t *tryOptions) reviews(ctx context.Context, s *app.Session, tip gitstore.C
 	return nil
 }
 
-// write writes the page and returns its file.
-func (t *tryOptions) write(o IO, s *app.Session, out *report.Trial) (string, error) {
+// create creates the file of the page.
+func (t *tryOptions) create(o IO, s *app.Session) (*os.File, error) {
 	name := t.file
 	if name == "" {
 		dir := filepath.Join(o.Env.CacheDir(), "try")
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", err
+			return nil, err
 		}
 		name = filepath.Join(dir, s.Place()+".html")
 	}
-	file, err := os.Create(name) //nolint:gosec // the path comes from the user, or is in the user's cache
-	if err != nil {
-		return "", err
-	}
-	return name, errors.Join(page.WriteTrial(file, out), file.Close())
+	return os.Create(name) //nolint:gosec // the path comes from the user, or is in the user's cache
 }
