@@ -57,10 +57,9 @@ type Options struct {
 	// start a render process at once: whoever opens the session nearly always renders something
 	Renders bool
 	Assumed fleet.Capabilities // of every cluster; see fleet.Loader. For verbs that write nothing
-	// use exact versions of charts that sluice.lock lacks; see source.Reader.Pinning. For verbs that write nothing
+	// use exact versions of charts that sluice.lock lacks, of servers that PinFrom makes known. For verbs that write
+	// nothing
 	PinExact bool
-	// the same, but only of servers that a trusted commit uses; see Session.PinFrom
-	PinKnown bool
 	// accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 	Detect bool
 }
@@ -116,7 +115,7 @@ type Session struct {
 	url     bool
 	key     []byte
 	plain   []string             // registries to contact over HTTP
-	known   *source.KnownServers // nil without Options.PinKnown
+	known   *source.KnownServers // nil without Options.PinExact
 	shared  *resources
 	trunks  *hydrate.Hydrator // has read the trunk for this task, with the same rights; nil: Hydrator reads it
 
@@ -197,12 +196,9 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		}
 	}
 	var pins source.Pinner
-	switch exact := fetch.NewExact(s.Fetcher.Fetcher); {
-	case o.PinKnown:
-		s.known = source.NewKnownServers(exact)
+	if o.PinExact {
+		s.known = source.NewKnownServers(fetch.NewExact(s.Fetcher.Fetcher))
 		pins = s.known
-	case o.PinExact:
-		pins = exact
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Pins:    pins,
@@ -279,10 +275,10 @@ func (s *Session) WithBranches(b gitstore.Branches) *Session {
 	return &out
 }
 
-// PinFrom makes a session with Options.PinKnown ask the servers of a commit for charts. A commit whose fleet cannot be
-// read has none.
+// PinFrom makes a session with Options.PinExact ask the servers of a commit for charts, and no others. A commit whose
+// fleet cannot be read has none.
 func (s *Session) PinFrom(ctx context.Context, tree gitstore.Hash) {
-	if v, err := s.Open(ctx, tree); err == nil && s.known != nil { // the review reports the error
+	if v, err := s.Open(ctx, tree); err == nil { // the review reports the error
 		s.known.Trust(v)
 	}
 }
@@ -301,13 +297,7 @@ func (s *Session) WithoutCredentials() *Session {
 	out.Fetcher = signature.Archives{Fetcher: out.Runtime.fetcher(s.plain)}
 	config := s.Config
 	config.Archives, config.Credentials, config.Alone, config.Imports = out.Fetcher, nil, true, nil
-	switch exact := fetch.NewExact(out.Fetcher.Fetcher); {
-	case s.known != nil:
-		out.known = source.NewKnownServers(exact)
-		config.Pins = out.known
-	case config.Pins != nil:
-		config.Pins = exact
-	}
+	config.Pins, out.known = nil, nil // it would ask with credentials
 	out.Hydrator, out.trunks = hydrate.New(config), nil
 	return &out
 }

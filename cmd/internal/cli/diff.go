@@ -74,7 +74,7 @@ changes.`,
 }
 
 func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
-	d.Detect, d.Remember, d.Renders, d.PinKnown = true, true, true, true // nothing is written
+	d.Detect, d.Remember, d.Renders, d.PinExact = true, true, true, true // nothing is written
 	s, err := app.Open(ctx, o.Env, d.Options, d.progress(o))
 	if err != nil {
 		return err

@@ -94,6 +94,7 @@ func (t *tryOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
+	s.PinFrom(ctx, tip.Tree)
 	out := &report.Trial{
 		Repository: t.repository(s, o.Dir), Trunk: name, Head: tip.Hash.String(),
 		Version: app.Version(), Changes: []report.TrialChange{},
