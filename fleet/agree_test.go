@@ -8,6 +8,8 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 )
 
 // fullFleet uses every field of every kind.
@@ -122,7 +124,7 @@ func TestSchemasAndDecoderAgree(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(files[name]), &root); err != nil {
 			t.Fatal(err)
 		}
-		kind := strings.ToLower(child(root.Content[0], "kind").Value) + ".json"
+		kind := strings.ToLower(yamlnode.Child(root.Content[0], "kind").Value) + ".json"
 		mutate(r, &root)
 		text, err := yaml.Marshal(&root)
 		if err != nil {

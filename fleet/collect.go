@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -43,7 +44,7 @@ func (c *collector) text(text string) {
 // yaml searches scalars, and scalars that contain YAML.
 func (c *collector) yaml(text string, depth int) {
 	const deepest = 2
-	if depth > deepest || manifest.Check([]byte(text), fileBudget()) != nil {
+	if depth > deepest || manifest.Check([]byte(text), yamlnode.Budget()) != nil {
 		return
 	}
 	dec := yaml.NewDecoder(strings.NewReader(text))

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -24,7 +25,7 @@ func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 	if !kustomization && ext != ".yaml" && ext != ".yml" && ext != ".json" || !bytes.Contains(data, []byte("${")) {
 		return data, nil
 	}
-	if err := manifest.Check(data, fileBudget()); err != nil {
+	if err := manifest.Check(data, yamlnode.Budget()); err != nil {
 		return nil, &FileError{Problem: Problem{
 			File: name, Severity: SeverityError, Message: err.Error(),
 			Hint: "split the file",
@@ -190,7 +191,7 @@ func (r *replacer) scalar(n *yaml.Node, key string) error {
 // of a file.
 func isStructure(text string) bool {
 	var root yaml.Node
-	if manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil ||
+	if manifest.Check([]byte(text), yamlnode.Budget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil ||
 		len(root.Content) == 0 {
 		return false
 	}

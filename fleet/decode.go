@@ -12,14 +12,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/internal/nearest"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-const (
-	maxFile = 4 << 20
-	narrow  = "narrow spec.files in sluice.yaml if the file is not Sluice's"
-)
+const narrow = "narrow spec.files in sluice.yaml if the file is not Sluice's"
 
 // document is one decoded object of a file.
 type document struct {
@@ -37,7 +35,7 @@ func (d document) broken(n *yaml.Node) bool {
 
 // decodeFile decodes every document of a file and reports all its problems.
 func decodeFile(file string, data []byte) decodedFile {
-	if err := manifest.Check(data, fileBudget()); err != nil {
+	if err := manifest.Check(data, yamlnode.Budget()); err != nil {
 		return decodedFile{lost: true, problems: Problems{{
 			File: file, Severity: SeverityError, Message: err.Error(),
 			Hint: "split the file, and write values out in place of aliases",
@@ -103,7 +101,7 @@ func (d *decoder) object(n *yaml.Node) any {
 		d.errorf(n, "write apiVersion, kind, metadata and spec, or "+narrow, "a document must be a mapping")
 		return nil
 	}
-	version, kind := child(n, "apiVersion"), child(n, "kind")
+	version, kind := yamlnode.Child(n, "apiVersion"), yamlnode.Child(n, "kind")
 	if version == nil || kind == nil {
 		d.errorf(n, "write apiVersion: "+APIVersion+" and kind, or "+narrow, "apiVersion and kind are needed")
 		return nil
@@ -285,7 +283,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 		}
 		item := reflect.New(v.Type().Elem()).Elem()
 		if item.Kind() == reflect.Interface {
-			free, err := freeValue(value)
+			free, err := yamlnode.Value(value)
 			if err != nil {
 				d.errorf(value, "", "%s: %v", join(path, key.Value), err)
 				continue

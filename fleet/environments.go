@@ -10,6 +10,7 @@ import (
 	"time"
 	_ "time/tzdata" // containers may lack zone files
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
@@ -49,7 +50,7 @@ func (ec environmentChecks) all(environments []Environment) {
 			continue
 		}
 		if j, ok := first[e.Name]; ok {
-			other := child(ec.file.root, "spec", "environments", strconv.Itoa(j))
+			other := yamlnode.Child(ec.file.root, "spec", "environments", strconv.Itoa(j))
 			ec.errorf(ec.file, append(at, "name"), "rename one", "the environment %s appears twice, first in line %d",
 				e.Name, other.Line)
 			continue

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/internal/nearest"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -120,8 +120,8 @@ func (e *explained) member(n *yaml.Node, key string) *yaml.Node {
 	byKey, ok := e.known[n]
 	if !ok {
 		byKey = map[string]*yaml.Node{}
-		for _, m := range members(n) {
-			byKey[m.key] = m.value
+		for _, m := range yamlnode.Members(n) {
+			byKey[m.Key] = m.Value
 		}
 		e.known[n] = byKey
 	}
@@ -133,7 +133,7 @@ func (e *explained) parse() error {
 	if len(bytes.TrimSpace(e.data)) == 0 {
 		return nil
 	}
-	if err := manifest.Check(e.data, fileBudget()); err != nil {
+	if err := manifest.Check(e.data, yamlnode.Budget()); err != nil {
 		return fmt.Errorf("%s: %w", e.origin.File, err)
 	}
 	var root yaml.Node
@@ -249,71 +249,6 @@ func (e *explained) descend(n *yaml.Node, p []string) (found *yaml.Node, exact b
 	return n, true
 }
 
-type member struct {
-	key   string
-	value *yaml.Node
-}
-
-// members returns a mapping's keys and values: the last of duplicate keys, then those of merge keys that the mapping
-// does not set.
-func members(n *yaml.Node) []member {
-	var out []member
-	index := map[string]int{}
-	var merged []*yaml.Node
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if key.Kind == yaml.AliasNode {
-			key = key.Alias
-		}
-		if key.Tag == "!!merge" {
-			merged = append(merged, value)
-			continue
-		}
-		name := keyText(key)
-		if at, twice := index[name]; twice {
-			out[at].value = value
-			continue
-		}
-		index[name] = len(out)
-		out = append(out, member{name, value})
-	}
-	for i := 0; i < len(merged); i++ {
-		m := merged[i]
-		if m.Kind == yaml.AliasNode {
-			m = m.Alias
-		}
-		if m.Kind == yaml.SequenceNode {
-			merged = append(merged, m.Content...)
-			continue
-		}
-		for _, inner := range members(m) {
-			if _, set := index[inner.key]; !set {
-				index[inner.key] = len(out)
-				out = append(out, inner)
-			}
-		}
-	}
-	return out
-}
-
-// keyText returns a key as Helm reads it: `on`, `yes` and numbers become the text of their YAML 1.1 value.
-func keyText(n *yaml.Node) string {
-	v, err := freeScalar(n)
-	if err != nil {
-		return n.Value
-	}
-	switch x := v.(type) {
-	case bool:
-		return strconv.FormatBool(x)
-	case int64:
-		return strconv.FormatInt(x, 10)
-	case float64:
-		return strconv.FormatFloat(x, 'g', -1, 64)
-	default:
-		return n.Value
-	}
-}
-
 type step struct {
 	node *yaml.Node
 	rest int
@@ -330,7 +265,7 @@ func (e *explained) childByLongestKey(n *yaml.Node, p []string) *step {
 }
 
 func (e *explained) shown(t Target, n *yaml.Node) any {
-	if v, err := freeValue(n); e.literal && err == nil {
+	if v, err := yamlnode.Value(n); e.literal && err == nil {
 		return v
 	}
 	return t.shown(n)
@@ -338,11 +273,11 @@ func (e *explained) shown(t Target, n *yaml.Node) any {
 
 // shown returns a node's value with references replaced; it keeps references that cannot be replaced.
 func (t Target) shown(n *yaml.Node) any {
-	v, err := freeValue(n)
+	v, err := yamlnode.Value(n)
 	if err != nil {
 		return n.Value
 	}
-	replaced, err := t.replaceValues(markQuoted(helmNumbers(v), n))
+	replaced, err := t.replaceValues(markQuoted(yamlnode.HelmNumbers(v), n))
 	if err != nil {
 		return v
 	}
@@ -364,8 +299,8 @@ func leaves(layers []explained) [][]string {
 			found[strings.Join(p, ".")] = slices.Clone(p)
 			return
 		}
-		for _, m := range members(n) {
-			visit(m.value, append(p, m.key))
+		for _, m := range yamlnode.Members(n) {
+			visit(m.Value, append(p, m.Key))
 		}
 	}
 	for _, layer := range layers {

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -38,9 +39,9 @@ func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 			known: map[*yaml.Node]map[string]*yaml.Node{},
 		}
 		object := f.writtenObject(i)
-		own := child(helmOf(object, n), "valuesObject")
+		own := yamlnode.Child(helmOf(object, n), "valuesObject")
 		if i.Kind == kindHelmRelease {
-			own = child(object, "spec", "values")
+			own = yamlnode.Child(object, "spec", "values")
 		}
 		w.place(out.node, own)
 		w.placeOthers(out.node, nil, func() []setter { return settersOf(f, i, object, own, n) })
@@ -62,7 +63,7 @@ func setLine(n *yaml.Node, line int) {
 // creates.
 func (f *Fleet) writtenObject(i *Imported) *yaml.Node {
 	data, err := readBounded(f.tree, i.File)
-	if err != nil || manifest.Check(data, fileBudget()) != nil {
+	if err != nil || manifest.Check(data, yamlnode.Budget()) != nil {
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -72,7 +73,7 @@ func (f *Fleet) writtenObject(i *Imported) *yaml.Node {
 			return nil
 		}
 		if len(document.Content) == 1 && document.Content[0].Line == i.Line &&
-			child(document.Content[0], "kind") != nil {
+			yamlnode.Child(document.Content[0], "kind") != nil {
 			return document.Content[0]
 		}
 	}
@@ -101,9 +102,9 @@ func (w *written) place(values, object *yaml.Node) {
 		}
 		return
 	}
-	a, aErr := freeValue(values)
-	b, bErr := freeValue(object)
-	if aErr == nil && bErr == nil && reflect.DeepEqual(helmNumbers(a), helmNumbers(b)) {
+	a, aErr := yamlnode.Value(values)
+	b, bErr := yamlnode.Value(object)
+	if aErr == nil && bErr == nil && reflect.DeepEqual(yamlnode.HelmNumbers(a), yamlnode.HelmNumbers(b)) {
 		values.Line, values.Column = object.Line, object.Column
 		w.in[values] = true
 	}
@@ -123,7 +124,7 @@ func (w *written) placeOthers(values *yaml.Node, at []string, all func() []sette
 	if w.others == nil {
 		w.others = append([]setter{}, all()...)
 	}
-	want, err := freeValue(values)
+	want, err := yamlnode.Value(values)
 	if err != nil {
 		return
 	}

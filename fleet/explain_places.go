@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"path"
 	"regexp"
 	"slices"
@@ -9,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 )
 
 // Limits of what is looked at to explain one target. Beyond them, values have the line of the object.
@@ -33,7 +32,7 @@ type setters struct {
 func settersOf(f *Fleet, i *Imported, object, own *yaml.Node, source int) []setter {
 	s := &setters{f: f, target: i, object: object, read: map[string][]*yaml.Node{}}
 	if i.Kind == kindHelmRelease {
-		refs := child(object, "spec", "valuesFrom")
+		refs := yamlnode.Child(object, "spec", "valuesFrom")
 		s.valuesFrom(refs, true)
 		s.patches()
 		s.add(setter{file: i.File, node: own}) // for its variables
@@ -64,36 +63,10 @@ func (s *setters) documents(name string) []*yaml.Node {
 	}
 	var out []*yaml.Node
 	if data, err := readBounded(s.f.tree, name); err == nil {
-		out = parseDocuments(data)
+		out = yamlnode.Documents(data)
 	}
 	s.read[name] = out
 	return out
-}
-
-func parseDocuments(data []byte) []*yaml.Node {
-	if manifest.Check(data, fileBudget()) != nil {
-		return nil
-	}
-	var out []*yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var document yaml.Node
-		if dec.Decode(&document) != nil { // the end, or a mistake that the tool's own reading reports
-			return out
-		}
-		if len(document.Content) == 1 {
-			out = append(out, document.Content[0])
-		}
-	}
-}
-
-// DeclaresCluster reports whether a file, which a fleet need not read, has a document that declares a cluster that is
-// not retired. A file with a mistake declares the clusters before it.
-func DeclaresCluster(data []byte, name string) bool {
-	return slices.ContainsFunc(parseDocuments(data), func(n *yaml.Node) bool {
-		return textAt(n, "kind") == "Cluster" && textAt(n, "metadata", "name") == name &&
-			textAt(n, "spec", "state") != "retired"
-	})
 }
 
 // inner parses the text of a scalar. The lines of what it returns are those of the file for a block scalar, and the
@@ -102,7 +75,7 @@ func inner(n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind != yaml.ScalarNode {
 		return nil
 	}
-	out := parseDocuments([]byte(n.Value))
+	out := yamlnode.Documents([]byte(n.Value))
 	for _, document := range out {
 		if n.Style&yaml.LiteralStyle != 0 {
 			shift(document, n.Line)
@@ -120,22 +93,6 @@ func shift(n *yaml.Node, lines int) {
 	}
 }
 
-// textAt returns the text of a field; "" if it is no text.
-func textAt(n *yaml.Node, at ...string) string {
-	if found := child(n, at...); found != nil && found.Kind == yaml.ScalarNode {
-		return found.Value
-	}
-	return ""
-}
-
-// items returns the entries of a list.
-func items(n *yaml.Node) []*yaml.Node {
-	if n == nil || n.Kind != yaml.SequenceNode {
-		return nil
-	}
-	return n.Content
-}
-
 // sources are the files that the tool read to build the object of the target, those of the nearest parent first.
 func (s *setters) sources() []string {
 	var out []string
@@ -148,28 +105,28 @@ func (s *setters) sources() []string {
 // valuesFrom adds the references of a HelmRelease, the last one first: those that set one value, or those with a whole
 // file.
 func (s *setters) valuesFrom(refs *yaml.Node, single bool) {
-	list := items(refs)
+	list := yamlnode.Items(refs)
 	for _, ref := range slices.Backward(list[max(0, len(list)-maxSetters):]) {
-		target := textAt(ref, "targetPath")
+		target := yamlnode.Text(ref, "targetPath")
 		if (target != "") != single {
 			continue
 		}
-		key := textAt(ref, "valuesKey")
+		key := yamlnode.Text(ref, "valuesKey")
 		if key == "" {
 			key = "values.yaml"
 		}
-		one := setter{secret: textAt(ref, "kind") == "Secret", text: single}
+		one := setter{secret: yamlnode.Text(ref, "kind") == "Secret", text: single}
 		if single {
 			one.path = strings.Split(target, ".")
 		}
 		for _, name := range s.sources() {
 			for _, doc := range s.documents(name) {
 				one.file = name
-				if textAt(doc, "kind") == textAt(ref, "kind") && textAt(doc, "metadata", "name") == textAt(ref,
+				if yamlnode.Text(doc, "kind") == yamlnode.Text(ref, "kind") && yamlnode.Text(doc, "metadata", "name") == yamlnode.Text(ref,
 					"name") {
 					s.entry(one, doc, key)
 				}
-				s.generated(one, doc, textAt(ref, "name"), key)
+				s.generated(one, doc, yamlnode.Text(ref, "name"), key)
 			}
 		}
 	}
@@ -178,7 +135,7 @@ func (s *setters) valuesFrom(refs *yaml.Node, single bool) {
 // entry adds an entry of a ConfigMap or Secret.
 func (s *setters) entry(one setter, object *yaml.Node, key string) {
 	for _, field := range []string{"stringData", "data"} {
-		value := child(child(object, field), key)
+		value := yamlnode.Child(yamlnode.Child(object, field), key)
 		switch {
 		case value == nil:
 		case one.secret && field == "data":
@@ -202,11 +159,11 @@ func (s *setters) generated(one setter, kustomization *yaml.Node, name, key stri
 	if one.secret {
 		field = "secretGenerator"
 	}
-	for _, g := range items(child(kustomization, field)) {
-		if textAt(g, "name") != name {
+	for _, g := range yamlnode.Items(yamlnode.Child(kustomization, field)) {
+		if yamlnode.Text(g, "name") != name {
 			continue
 		}
-		for _, file := range items(child(g, "files")) {
+		for _, file := range yamlnode.Items(yamlnode.Child(g, "files")) {
 			as, at, named := strings.Cut(file.Value, "=")
 			if !named {
 				as, at = path.Base(file.Value), file.Value
@@ -221,7 +178,7 @@ func (s *setters) generated(one setter, kustomization *yaml.Node, name, key stri
 				s.add(from)
 			}
 		}
-		for _, literal := range items(child(g, "literals")) {
+		for _, literal := range yamlnode.Items(yamlnode.Child(g, "literals")) {
 			if as, text, _ := strings.Cut(literal.Value, "="); as == key {
 				value := *literal
 				value.Value, value.Tag = text, "!!str"
@@ -240,32 +197,32 @@ func (s *setters) patches() {
 		return
 	}
 	if object := s.f.writtenObject(parents[0]); object != nil {
-		s.patchList(parents[0].File, child(object, "spec", "patches"))
+		s.patchList(parents[0].File, yamlnode.Child(object, "spec", "patches"))
 	}
 	for _, name := range parents[0].Reads {
 		for _, doc := range s.documents(name) {
 			for _, field := range []string{"patches", "patchesJson6902", "patchesStrategicMerge"} {
-				s.patchList(name, child(doc, field))
+				s.patchList(name, yamlnode.Child(doc, field))
 			}
 		}
 	}
 }
 
 func (s *setters) patchList(file string, list *yaml.Node) {
-	for _, p := range slices.Backward(items(list)) {
+	for _, p := range slices.Backward(yamlnode.Items(list)) {
 		var target *yaml.Node
 		at, docs := file, []*yaml.Node(nil)
-		switch name := textAt(p, "path"); {
+		switch name := yamlnode.Text(p, "path"); {
 		case p.Kind == yaml.ScalarNode && strings.Contains(p.Value, "\n"): // of patchesStrategicMerge
 			docs = inner(p)
 		case p.Kind == yaml.ScalarNode:
 			at = path.Join(path.Dir(file), p.Value)
 			docs = s.documents(at)
 		case name != "":
-			at, target = path.Join(path.Dir(file), name), child(p, "target")
+			at, target = path.Join(path.Dir(file), name), yamlnode.Child(p, "target")
 			docs = s.documents(at)
 		default:
-			docs, target = inner(child(p, "patch")), child(p, "target")
+			docs, target = inner(yamlnode.Child(p, "patch")), yamlnode.Child(p, "target")
 		}
 		for _, doc := range docs {
 			s.patch(at, doc, target)
@@ -278,27 +235,27 @@ func (s *setters) patch(file string, doc, target *yaml.Node) {
 	_, name, _ := strings.Cut(s.target.App, ".")
 	if target == nil {
 		target = &yaml.Node{Kind: yaml.MappingNode}
-		if textAt(doc, "kind") != kindHelmRelease || textAt(doc, "metadata", "name") != name {
+		if yamlnode.Text(doc, "kind") != kindHelmRelease || yamlnode.Text(doc, "metadata", "name") != name {
 			return
 		}
 	}
 	for field, value := range map[string]string{"kind": kindHelmRelease, "name": name} {
-		if pattern := textAt(target, field); pattern != "" && !matchesWhole(pattern, value) {
+		if pattern := yamlnode.Text(target, field); pattern != "" && !matchesWhole(pattern, value) {
 			return
 		}
 	}
 	if doc.Kind == yaml.MappingNode {
-		if values := child(doc, "spec", "values"); values != nil {
+		if values := yamlnode.Child(doc, "spec", "values"); values != nil {
 			s.add(setter{file: file, node: values})
 		}
 		return
 	}
-	for _, op := range slices.Backward(items(doc)) {
-		pointer, ok := strings.CutPrefix(textAt(op, "path"), "/spec/values")
+	for _, op := range slices.Backward(yamlnode.Items(doc)) {
+		pointer, ok := strings.CutPrefix(yamlnode.Text(op, "path"), "/spec/values")
 		if !ok || pointer != "" && pointer[0] != '/' {
 			continue
 		}
-		one := setter{file: file, node: child(op, "value"), at: op}
+		one := setter{file: file, node: yamlnode.Child(op, "value"), at: op}
 		if pointer != "" {
 			for part := range strings.SplitSeq(pointer[1:], "/") {
 				one.path = append(one.path, strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
@@ -320,36 +277,36 @@ func matchesWhole(pattern, text string) bool {
 
 // helmOf returns the Helm fields of a source of an Application, or of the template of an ApplicationSet.
 func helmOf(object *yaml.Node, source int) *yaml.Node {
-	spec := child(object, "spec")
-	if template := child(spec, "template", "spec"); template != nil {
+	spec := yamlnode.Child(object, "spec")
+	if template := yamlnode.Child(spec, "template", "spec"); template != nil {
 		spec = template
 	}
-	if list := items(child(spec, "sources")); len(list) > 0 {
+	if list := yamlnode.Items(yamlnode.Child(spec, "sources")); len(list) > 0 {
 		for _, one := range list {
-			if textAt(one, "ref") != "" && textAt(one, "path") == "" && textAt(one, "chart") == "" {
+			if yamlnode.Text(one, "ref") != "" && yamlnode.Text(one, "path") == "" && yamlnode.Text(one, "chart") == "" {
 				continue // it only has values files
 			}
 			if source--; source < 0 {
-				return child(one, "helm")
+				return yamlnode.Child(one, "helm")
 			}
 		}
 		return nil
 	}
-	return child(spec, "source", "helm")
+	return yamlnode.Child(spec, "source", "helm")
 }
 
 // helm adds the Helm fields of an Application.
 func (s *setters) helm(h, own *yaml.Node) {
 	for _, field := range []string{"fileParameters", "parameters"} {
-		for _, p := range slices.Backward(items(child(h, field))) {
+		for _, p := range slices.Backward(yamlnode.Items(yamlnode.Child(h, field))) {
 			s.add(setter{
-				file: s.target.File, path: strings.Split(textAt(p, "name"), "."), node: child(p, "value"),
+				file: s.target.File, path: strings.Split(yamlnode.Text(p, "name"), "."), node: yamlnode.Child(p, "value"),
 				at: p, text: true,
 			})
 		}
 	}
 	s.add(setter{file: s.target.File, node: own})
-	for _, doc := range inner(child(h, "values")) {
+	for _, doc := range inner(yamlnode.Child(h, "values")) {
 		s.add(setter{file: s.target.File, node: doc})
 	}
 }

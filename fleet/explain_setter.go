@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 )
 
 // setter is what sets values of an imported chart beside the user's object: a patch, a values file, an entry of a
@@ -106,11 +108,11 @@ func overlaps(a, b []string) bool {
 
 // has reports whether a node is the value.
 func (s *setter) has(node *yaml.Node, want any) bool {
-	v, err := freeValue(node)
+	v, err := yamlnode.Value(node)
 	if err != nil {
 		return false
 	}
-	if v, want := helmNumbers(v), helmNumbers(want); reflect.DeepEqual(v, want) {
+	if v, want := yamlnode.HelmNumbers(v), yamlnode.HelmNumbers(want); reflect.DeepEqual(v, want) {
 		return true
 	}
 	return s.text && node.Kind == yaml.ScalarNode && strings.Trim(node.Value, `'"`) == asText(want)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 )
 
 // findings collects the problems of a load.
@@ -19,7 +21,7 @@ type findings struct {
 func (f *findings) errorf(doc document, at []string, hint, format string, args ...any) {
 	p := Problem{File: doc.file, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint}
 	for i := len(at); i >= 0 && doc.root != nil; i-- {
-		if n := child(doc.root, at[:i]...); n != nil {
+		if n := yamlnode.Child(doc.root, at[:i]...); n != nil {
 			if doc.broken(n) {
 				return
 			}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 )
 
 func tiny(extra map[string]string) map[string]string {
@@ -401,7 +403,7 @@ func TestFallbackInsideText(t *testing.T) {
 
 // A file beyond the limit is refused by name, wherever it is.
 func TestLargeFiles(t *testing.T) {
-	large := "# " + strings.Repeat("x", maxFile) + "\n"
+	large := "# " + strings.Repeat("x", yamlnode.MaxFile) + "\n"
 	for _, name := range []string{"sluice.yaml", "clusters/a.yaml", "apps/web/app.yaml"} {
 		p := problemsOf(t, tiny(map[string]string{name: large}))
 		if p.Err() == nil || !strings.Contains(p.Error(), name) || !strings.Contains(p.Error(), "limit") {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/internal/parallel"
 	"github.com/sluice-gitops/sluice/internal/signers"
 )
@@ -267,13 +268,13 @@ func readBounded(tree Tree, name string) ([]byte, error) {
 		return nil, err
 	}
 	data := []byte(nil)
-	if info.Size() <= maxFile {
+	if info.Size() <= yamlnode.MaxFile {
 		if data, err = tree.ReadFile(name); err != nil {
 			return nil, err
 		}
 	}
-	if size := max(info.Size(), int64(len(data))); size > maxFile && !info.IsDir() {
-		return nil, fmt.Errorf("the file has %d bytes, more than the limit of %d: split it", size, maxFile)
+	if size := max(info.Size(), int64(len(data))); size > yamlnode.MaxFile && !info.IsDir() {
+		return nil, fmt.Errorf("the file has %d bytes, more than the limit of %d: split it", size, yamlnode.MaxFile)
 	}
 	return data, nil
 }

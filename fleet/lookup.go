@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -103,7 +104,7 @@ func (t Target) unset(ref *reference) error {
 // one that is not such a value, is a string.
 func fallbackValue(text string) any {
 	var root yaml.Node
-	if text == "" || manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil ||
+	if text == "" || manifest.Check([]byte(text), yamlnode.Budget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil ||
 		len(root.Content) == 0 {
 		return text
 	}
@@ -111,7 +112,7 @@ func fallbackValue(text string) any {
 	if n.Kind != yaml.ScalarNode && n.Style&yaml.FlowStyle == 0 {
 		return text
 	}
-	v, err := freeValue(n)
+	v, err := yamlnode.Value(n)
 	if err != nil {
 		return text
 	}

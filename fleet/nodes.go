@@ -3,11 +3,8 @@ package fleet
 import (
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-
-	"go.yaml.in/yaml/v3"
 )
 
 type field struct {
@@ -81,34 +78,6 @@ func fieldNames(fields map[string]field) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// child returns the value of a mapping's key, or nil.
-func child(n *yaml.Node, path ...string) *yaml.Node {
-	for _, key := range path {
-		if n != nil && n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
-		if n == nil || n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode {
-			return nil
-		}
-		if n.Kind == yaml.SequenceNode {
-			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(n.Content) {
-				return nil
-			}
-			n = n.Content[i]
-			continue
-		}
-		var next *yaml.Node
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				next = n.Content[i+1]
-			}
-		}
-		n = next
-	}
-	return n
 }
 
 func join(path, key string) string {

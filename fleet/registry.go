@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
@@ -128,7 +131,7 @@ func (l *loader) classesFrom(documents []document) {
 
 // environmentsKnown is false if an environment could not be decoded. A missing name is then not reported again.
 func (l *loader) environmentsKnown() bool {
-	n := child(l.file.root, "spec", "environments")
+	n := yamlnode.Child(l.file.root, "spec", "environments")
 	return n != nil && !l.file.broken(n)
 }
 
@@ -312,4 +315,13 @@ func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Sou
 		names[s.Name] = true
 	}
 	return many
+}
+
+// DeclaresCluster reports whether a file, which a fleet need not read, has a document that declares a cluster that is
+// not retired. A file with a mistake declares the clusters before it.
+func DeclaresCluster(data []byte, name string) bool {
+	return slices.ContainsFunc(yamlnode.Documents(data), func(n *yaml.Node) bool {
+		return yamlnode.Text(n, "kind") == "Cluster" && yamlnode.Text(n, "metadata", "name") == name &&
+			yamlnode.Text(n, "spec", "state") != "retired"
+	})
 }

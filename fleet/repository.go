@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 )
 
 // MountDir is the directory in which the content of other repositories appears, each in a directory with its name. A
@@ -109,7 +111,7 @@ func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted stri
 		l.errorf(doc, []string{"spec", "tags"}, "such as v1.2.0, v1.* or components/v*", "%q is not a pattern of tags",
 			spec.Tags)
 	}
-	switch n := child(child(doc.root, "spec"), "follow"); {
+	switch n := yamlnode.Child(yamlnode.Child(doc.root, "spec"), "follow"); {
 	case spec.Follow.MergeRequest && spec.Follow.Commit:
 		l.errorf(doc, []string{"spec", "follow"}, "follow: true, or follow: {commit: true}",
 			"follow has both mergeRequest and commit")

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -61,7 +62,7 @@ func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
 }
 
 func (v *valuesFile) parse() {
-	if v.err = manifest.Check(v.data, fileBudget()); v.err != nil {
+	if v.err = manifest.Check(v.data, yamlnode.Budget()); v.err != nil {
 		return
 	}
 	var root yaml.Node
@@ -113,9 +114,9 @@ func markQuoted(v any, n *yaml.Node) any {
 		if n.Kind != yaml.MappingNode {
 			return v
 		}
-		for _, m := range members(n) {
-			if item, ok := x[m.key]; ok {
-				x[m.key] = markQuoted(item, m.value)
+		for _, m := range yamlnode.Members(n) {
+			if item, ok := x[m.Key]; ok {
+				x[m.Key] = markQuoted(item, m.Value)
 			}
 		}
 	case []any:
@@ -299,7 +300,7 @@ func (t Target) replaceValues(v any) (any, error) {
 			return x, nil
 		}
 		replaced, err := t.replace(x)
-		return helmNumbers(replaced), err
+		return yamlnode.HelmNumbers(replaced), err
 	default:
 		return v, nil
 	}

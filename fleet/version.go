@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -47,7 +48,7 @@ func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, err
 func versionIn(from *VersionFrom, data []byte) (string, error) {
 	text := strings.TrimSpace(string(data))
 	if from.Key != "" || isYAML(from.File) {
-		if err := manifest.Check(data, fileBudget()); err != nil {
+		if err := manifest.Check(data, yamlnode.Budget()); err != nil {
 			return "", err
 		}
 		var root yaml.Node
@@ -61,7 +62,7 @@ func versionIn(from *VersionFrom, data []byte) (string, error) {
 		if len(root.Content) == 0 {
 			return "", errors.New("the file is empty")
 		}
-		n := child(root.Content[0], parts...)
+		n := yamlnode.Child(root.Content[0], parts...)
 		if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 			return "", fmt.Errorf("there is no version at %q", from.Key)
 		}

@@ -135,7 +135,7 @@ func forbidden() map[string][]string {
 		"hydrate/compare":     own("policy", "promote", "hydrate/verify"),
 		"diff":                append(own("gitstore", "policy"), goGit, helm),
 		"hydrate/enforce":     own("promote", "hydrate/verify", "hydrate/compare"),
-		"fleet":               append(own("gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),
+		"fleet/...":           append(own("gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),
 		"gitstore":            append(own("fleet", "renderer"), helm),
 		"gitstore/worktree":   append(own("fleet", "renderer"), helm),
 		"hydrate/hydratetest": own("policy", "promote"),
@@ -147,6 +147,8 @@ func forbidden() map[string][]string {
 
 		"importer/helmfile": append(own("gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"),
 			goGit, "os/exec"),
+
+		"fleet/internal/yamlnode": append(own("fleet", "gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),
 
 		"importer/internal/layered":   append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"importer/internal/reach":     append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
