@@ -12,49 +12,9 @@ import (
 
 	helmvalues "helm.sh/helm/v3/pkg/cli/values"
 	"helm.sh/helm/v3/pkg/getter"
-)
 
-// foreignFleet has a custom layout: path templates, components that share files, a label with a slash, named sources.
-func foreignFleet() map[string]string {
-	files := map[string]string{
-		"sluice.yaml": base + `kind: Fleet
-metadata: {name: foreign}
-spec:
-  files: {clusters: ["infra/**/*.yaml"], apps: ["fleet/*.yaml"]}
-  layers:
-    - {name: environment, values: ["charts/${app}/values-${environment}.yaml"], components: ["overlays/${environment}/${app}"]}
-    - example.com/zone
-    - {name: cluster, values: ["env/${cluster.name}.yaml", "vars/${cluster.vars.file:=none}.yaml"]}
-  environments: [{name: dev}, {name: prod, after: [dev]}]
-`,
-		"shared/kustomization.yaml": "kind: Component\n", "shared/x.yaml": "x: ${cluster.name}\n",
-		"env/c1.yaml": "a: 1\n", "vars/f.yaml": "a: 1\n",
-	}
-	for i := range 6 {
-		vars := ""
-		if i%2 == 0 {
-			vars = "file: f"
-		}
-		files[fmt.Sprintf("infra/z%d/c%d.yaml", i%2,
-			i)] = fmt.Sprintf("%skind: Cluster\nmetadata: {name: c%d, labels: {example.com/zone: z%d}}\nspec: {environment: %s, vars: {%s}}\n",
-			base, i, i%3, []string{"dev", "prod"}[i%2], vars)
-	}
-	for _, app := range []string{"one", "two"} {
-		files["fleet/"+app+".yaml"] = base + "kind: App\nmetadata: {name: " + app +
-			"}\nspec:\n  namespace: n\n  placement: {}\n  sources:\n" +
-			"  - name: main\n    helm: {path: \"charts/${app}\"}\n  - kustomize: {path: \"k/${environment}\"}\n"
-		for _, environment := range []string{"dev", "prod"} {
-			files["charts/"+app+"/values-"+environment+".yaml"] = "a: 1\n"
-			files["charts/"+app+"/values-"+environment+".main.yaml"] = "b: ${cluster.name}\n"
-			files["overlays/"+environment+"/"+app+
-				"/kustomization.yaml"] = "kind: Component\ncomponents: [../../../shared]\n"
-			files["k/"+environment+"/kustomization.yaml"] = "resources: []\n"
-		}
-	}
-	files["fleet/layers/example.com/zone/z1/values.yaml"] = "z: 1\n"
-	files["layers/example.com/zone/z2/kustomization.yaml"] = "kind: Component\ncomponents: [../../../../shared]\n"
-	return files
-}
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
+)
 
 func foreignReach(_ *Fleet, s Source) []string {
 	p := s.path()
@@ -101,7 +61,7 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 	checked := 0
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 11))
-		before := foreignFleet()
+		before := fleettest.Foreign()
 		if seed%2 == 1 {
 			maps.Copy(before, map[string]string{
 				"env/c1.yaml": linkTo + "../common/one.yaml", "env/c2.yaml": linkTo + "c1.yaml",
@@ -153,7 +113,7 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 		}
 		cache := NewCache()
 		old := mustLoad(t, before, cache)
-		head, _ := Load(t.Context(), newMemTree(after), cache)
+		head, _ := Load(t.Context(), fleettest.NewTree(after), cache)
 		if head == nil {
 			continue
 		}

@@ -1,9 +1,13 @@
 package fleet
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
+)
 
 func BenchmarkLoadCold(b *testing.B) {
-	tree := newMemTree(bigFleet())
+	tree := fleettest.NewTree(bigFleet())
 	for b.Loop() {
 		if f, problems := Load(b.Context(), tree, NewCache()); f == nil {
 			b.Fatal(problems)
@@ -12,7 +16,7 @@ func BenchmarkLoadCold(b *testing.B) {
 }
 
 func BenchmarkLoadWarm(b *testing.B) {
-	tree, cache := newMemTree(bigFleet()), NewCache()
+	tree, cache := fleettest.NewTree(bigFleet()), NewCache()
 	if f, problems := Load(b.Context(), tree, cache); f == nil {
 		b.Fatal(problems)
 	}

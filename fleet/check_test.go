@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 func TestCheckFindsWhatLoadDoesNotRead(t *testing.T) {
@@ -66,7 +68,7 @@ func TestDemonstrationFleet(t *testing.T) {
 
 func TestAppsInOneFolder(t *testing.T) {
 	app := base + "kind: App\nmetadata: {name: %}\nspec: {namespace: n, placement: {}, source: {manifests: {path: m}}}\n"
-	f, problems := Load(t.Context(), newMemTree(tiny(map[string]string{
+	f, problems := Load(t.Context(), fleettest.NewTree(tiny(map[string]string{
 		"apps/web/app.yaml": strings.ReplaceAll(app, "%", "web") + "---\n" +
 			strings.ReplaceAll(app, "%", "api"),
 		"apps/web/layers/region/r1/kustomization.yaml": "kind: Component\n",

@@ -71,7 +71,7 @@ func (f *Fleet) writtenText(t *Imported) string {
 	if t == nil {
 		return ""
 	}
-	node := f.writtenObject(t)
+	node := f.Object(t)
 	if node == nil {
 		return t.Object
 	}

@@ -1,5 +1,5 @@
-// Package fleet reads the source repository: the fleet, its clusters and apps, the placement of apps, the layers of
-// each target and the origin of each value.
+// Package fleet reads the source repository: the fleet, its clusters and apps, the placement of apps, and the layers of
+// each target.
 //
 // It reads one commit through io/fs. It never writes or renders, and uses no disk, clock or network. Load decodes
 // strictly and reports every problem at once; the Fleet that it returns is safe for concurrent use. Placement and

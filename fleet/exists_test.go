@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // Missing charts, roots and folders are found without rendering, at the line that names them.
@@ -35,7 +37,7 @@ func TestCheckLooksForSources(t *testing.T) {
 }
 
 func TestChartsOfAFleet(t *testing.T) {
-	f := load(t, everyday())
+	f := load(t, fleettest.Everyday())
 	var got []string
 	for _, c := range f.Charts() {
 		var targets []string

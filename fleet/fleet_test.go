@@ -10,40 +10,22 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
-const base = "apiVersion: sluice.dev/v1alpha1\n"
-
-const fleetYAML = base + `kind: Fleet
-metadata: {name: acme}
-spec:
-  layers: [class, environment, region, cluster]
-  environments:
-    - name: dev
-    - {name: prod, after: [dev]}
-`
+const (
+	base      = fleettest.Base
+	fleetYAML = fleettest.FleetFile
+	linkTo    = fleettest.LinkTo
+)
 
 func cluster(name, environment, class, region, vars string) string {
-	return fmt.Sprintf("%skind: Cluster\nmetadata: {name: %s, labels: {region: %s}}\nspec: {environment: %s, class: %s, vars: {%s}}\n", base, name, region, environment, class, vars)
+	return fleettest.Cluster(name, environment, class, region, vars)
 }
 
-func small() map[string]string {
-	return map[string]string{
-		"sluice.yaml": fleetYAML,
-		"clusters/classes.yaml": base +
-			"kind: ClusterClass\nmetadata: {name: base}\nspec: {kubeVersion: 1.33.2, vars: {domain: x.org, size: 3}, labels: {tier: low}}\n---\n" +
-			base + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base, labels: {tier: high}}\n",
-		"clusters/a.yaml": cluster("a", "dev", "edge", "eu", "ip: 10.0.0.1"),
-		"clusters/b.yaml": cluster("b", "prod", "base", "us", "size: 5"),
-		"apps/web/app.yaml": base +
-			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
-		"apps/web/layers/global/values.yaml":           "host: ${cluster.name}.${cluster.vars.domain}\nreplicas: ${cluster.vars.size}\nlist: [1, 2]\nm: {a: 1, b: 2}\n",
-		"apps/web/layers/environment/prod/values.yaml": "m: {b: null, c: 3}\nlist: [3]\n",
-		"apps/web/layers/region/us/values.yaml":        "m: {d: 4}\n",
-		"layers/global/values.yaml":                    "env: ${environment}\n",
-		"layers/class/edge/values.yaml":                "edge: true\n",
-	}
-}
+func small() map[string]string                       { return fleettest.Small() }
+func tiny(extra map[string]string) map[string]string { return fleettest.Tiny(extra) }
 
 func mapFS(files map[string]string) fstest.MapFS {
 	out := fstest.MapFS{}
@@ -335,15 +317,6 @@ map: ${cluster.vars.map}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("  the result of Values is %#v\nwant %#v", got, want)
 	}
-	for _, chain := range []string{"double", "flow.typed"} {
-		chains, err := f.Explain(target(t, f, "a"), "", chain, Defaults{})
-		if err != nil || len(chains) != 1 {
-			t.Fatal(chains, err)
-		}
-		if set := chains[0].Origins[0].Set; (set == any("3")) != (chain == "double") {
-			t.Errorf("%s is explained as %#v", chain, set)
-		}
-	}
 	files["apps/web/layers/global/values.yaml"] = "a:\n  b: \"${cluster.vars.map}\"\n"
 	f = load(t, files)
 	if _, err := f.Values(target(t, f, "a"), ""); err == nil || !strings.Contains(err.Error(), "values.yaml:2:6") ||
@@ -404,40 +377,6 @@ func TestComponentFile(t *testing.T) {
 	same := []byte("a:   b # ${HOME} is none of ours?\n")
 	if got, err := target(t, f, "a").ComponentFile("x.txt", same); err != nil || string(got) != string(same) {
 		t.Errorf("the result of ComponentFile is %s, the error is %v", got, err)
-	}
-}
-
-func TestExplain(t *testing.T) {
-	f := load(t, small())
-	chains, err := f.Explain(target(t, f, "b"), "", "m.b", Defaults{"charts/web/values.yaml", []byte("m:\n  b: 0\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, o := range chains[0].Origins {
-		got = append(got, fmt.Sprintf("%s %s:%d %v %v %v", o.Layer, o.File, o.Line, o.Set, o.Deletes, o.Winner))
-	}
-	want := []string{
-		"defaults charts/web/values.yaml:2 0 false false",
-		"global apps/web/layers/global/values.yaml:4 2 false false",
-		"environment apps/web/layers/environment/prod/values.yaml:1 <nil> true true",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the result is %q\nwant %q", got, want)
-	}
-	all, err := f.Explain(target(t, f, "a"), "", "", Defaults{})
-	if err != nil || len(all) != 7 {
-		t.Errorf("%d chains %v", len(all), err)
-	}
-	if _, err := f.Explain(target(t, f, "a"), "", "nothing.at.all", Defaults{}); err == nil ||
-		strings.Contains(err.Error(), "did you mean") {
-		t.Errorf("nothing sets it: %v", err)
-	}
-	for wrong, want := range map[string]string{"replica": "replicas", "global.evn": "global.env", "globl": "global"} {
-		if _, err := f.Explain(target(t, f, "a"), "", wrong, Defaults{}); err == nil ||
-			!strings.Contains(err.Error(), "did you mean "+want+"?") {
-			t.Errorf("%s: the error is %v, want %s", wrong, err, want)
-		}
 	}
 }
 

@@ -7,66 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-// everyday uses features that real fleets need beyond the conventions: variables of apps, environment-specific
-// placement and sources, files from other folders, skipped layers, versions from files and values.
-func everyday() map[string]string {
-	charts := `helm: {chart: web, repo: "https://charts.example.com"`
-	return map[string]string{
-		"sluice.yaml": base + `kind: Fleet
-metadata: {name: everyday}
-spec:
-  layers:
-    - class
-    - name: environment
-      values:
-        - teams/${app.vars.team:=none}/values.yaml
-        - {path: "image-tags/${environment}/${app}", at: image.tag}
-        - {path: "limits/${environment}.yaml", at: resources.limits}
-    - region
-  environments: [{name: dev}, {name: prod, after: [dev]}]
-  delivery: {project: platform, annotations: {owner: sre}, syncOptions: [ServerSideApply=true]}
-`,
-		"clusters/c.yaml": base + "kind: ClusterClass\nmetadata: {name: any}\nspec: {}\n",
-		"clusters/a.yaml": cluster("a", "dev", "any", "eu", ""),
-		"clusters/b.yaml": cluster("b", "prod", "any", "us", ""),
-		"apps/web/app.yaml": base + `kind: App
-metadata: {name: web}
-spec:
-  namespace: web
-  vars: {team: core}
-  placement: {}
-  source: {` + charts + `, versionFrom: {file: "versions/${environment}.yaml", key: "charts.${app}"}}}
-  environments:
-    prod:
-      placement: {matchLabels: {region: us}}
-      sources:
-        - {name: main, ` + charts + `, versionFrom: {value: chartVersion}}}
-        - {manifests: {path: extra}}
-`,
-		"apps/plain/app.yaml": base + `kind: App
-metadata: {name: plain}
-spec:
-  namespace: plain
-  placement: {}
-  skipLayers: [environment, global]
-  environments: {dev: {placement: {matchLabels: {region: nowhere}}}}
-  source: {` + charts + `, version: "1.0.0"}}
-`,
-		"teams/core/values.yaml":                  "team: core\n",
-		"image-tags/dev/web":                      "1.10\n",
-		"image-tags/prod/web":                     "1.9\n",
-		"image-tags/prod/plain":                   "9\n",
-		"limits/prod.yaml":                        "cpu: 1\n",
-		"versions/dev.yaml":                       "charts: {web: 1.10}\n",
-		"layers/global/values.yaml":               "all: true\n",
-		"apps/web/layers/region/us/values.yaml":   "chartVersion: \"2.0.0\"\n",
-		"apps/plain/layers/region/us/values.yaml": "region: us\n",
-		"apps/plain/layers/global/values.yaml":    "skipped: true\n",
-		"extra/cm.yaml":                           "kind: ConfigMap\n",
-	}
-}
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
+)
 
 func everydayTarget(tb testing.TB, f *Fleet, cluster, app string) Target {
 	tb.Helper()
@@ -79,7 +22,7 @@ func everydayTarget(tb testing.TB, f *Fleet, cluster, app string) Target {
 }
 
 func TestEverydayFormat(t *testing.T) {
-	f := load(t, everyday())
+	f := load(t, fleettest.Everyday())
 	var targets []string
 	for _, target := range f.Targets() {
 		targets = append(targets, target.String())
@@ -103,16 +46,6 @@ func TestEverydayFormat(t *testing.T) {
 			string(text) != c.values {
 			t.Errorf("%s/%s: version %s, values %s, %v", c.cluster, c.app, s.Sources[0].Helm.Version, text, err)
 		}
-	}
-	chains, err := f.Explain(everydayTarget(t, f, "b", "web"), "main", "image.tag", Defaults{})
-	if err != nil || len(chains) != 1 || chains[0].Origins[0].File != "image-tags/prod/web" ||
-		chains[0].Origins[0].Set != any("1.9") || !chains[0].Origins[0].Winner {
-		t.Errorf("image.tag: %+v, %v", chains, err)
-	}
-	chains, err = f.Explain(everydayTarget(t, f, "b", "web"), "main", "resources.limits.cpu", Defaults{})
-	if err != nil || len(chains) != 1 || chains[0].Origins[0].File != "limits/prod.yaml" ||
-		chains[0].Origins[0].Line != 1 {
-		t.Errorf("resources.limits.cpu: %+v, %v", chains, err)
 	}
 	if p := f.Check(t.Context()); p.Err() != nil {
 		t.Error(p)
@@ -162,7 +95,7 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 		"variable of a layer":  {"apps/web/app.yaml", "team: core", "team: ../../x", "leaves the repository"},
 		"placement is missing": {"apps/web/app.yaml", "  placement: {}\n", "", "spec.placement is missing"},
 	} {
-		files := everyday()
+		files := fleettest.Everyday()
 		before := files[c.file]
 		if files[c.file] = strings.Replace(before, c.from, c.to, 1); files[c.file] == before {
 			t.Fatalf("%s: nothing to replace", name)
@@ -193,7 +126,7 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 			"image-tags/dev/web:1:2: error: ${cluster.vars.nope} is not set",
 		},
 	} {
-		files := everyday()
+		files := fleettest.Everyday()
 		if files[c.file] = c.text; c.text == "" {
 			delete(files, c.file)
 		}
@@ -201,7 +134,7 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 			t.Errorf("%s: want %q, got\nthe error is\n%s", name, c.want, p.Error())
 		}
 	}
-	files := everyday()
+	files := fleettest.Everyday()
 	files["apps/web/layers/region/us/values.yaml"] = "chartVersion: \"1.0.0\"\nchartVersion: \"2.0.0\"\n"
 	files["sluice.yaml"] += "  strict: {duplicateKeys: false}\n"
 	f := load(t, files)
@@ -241,7 +174,7 @@ func TestEveryInputAffectsItsTargets(t *testing.T) {
 		{"sluice.yaml", "  delivery", "  sync: argocd\n  flux: {forceHookJobs: true}\n  delivery", ""},
 		{"sluice.yaml", "  delivery", "  kinds: {cluster: [Thing.example.com]}\n  delivery", "a/web b/plain b/web"},
 	} {
-		before, after := everyday(), everyday()
+		before, after := fleettest.Everyday(), fleettest.Everyday()
 		after[c.file] = strings.Replace(before[c.file], c.from, c.to, 1)
 		if after[c.file] == before[c.file] {
 			t.Fatalf("%s: nothing to replace", c.file)

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
-	tree := newMemTree(map[string]string{
+	tree := fleettest.NewTree(map[string]string{
 		"a.yaml": "", "clusters/a.yaml": "", "clusters/b.yml": "", "clusters/x/c.yaml": "", "clusters/x/y/d.yaml": "",
 		"apps/web/app.yaml":    "",
 		"apps/web/v2/app.yaml": "", "apps/app.yaml": "", "x/clusters/z.yaml": "", "app{1}/app.yaml": "",
@@ -49,7 +51,7 @@ func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
 
 // countingTree counts the listed directories, and can be cancelled while it is walked.
 type countingTree struct {
-	*memTree
+	*fleettest.Tree
 	listed int
 	after  int
 	cancel context.CancelFunc
@@ -59,7 +61,7 @@ func (c *countingTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	if c.listed++; c.listed == c.after {
 		c.cancel()
 	}
-	return c.memTree.ReadDir(name)
+	return c.Tree.ReadDir(name)
 }
 
 // In a folder of many levels, patterns with ** visit each directory once, and the walk can be stopped.
@@ -67,7 +69,7 @@ func TestHostileGlobs(t *testing.T) {
 	files := tiny(nil)
 	const depth = 200
 	files[strings.Repeat("d/", depth)+"app.yml"] = ""
-	tree := &countingTree{memTree: newMemTree(files)}
+	tree := &countingTree{Tree: fleettest.NewTree(files)}
 	globs := make([]glob, 0, 40)
 	for range 20 {
 		for _, pattern := range []string{"**/d/**/app.yaml", "**/*d*/**/*.yaml"} {
@@ -82,7 +84,7 @@ func TestHostileGlobs(t *testing.T) {
 		t.Errorf("%d directories were listed for %d: %v", tree.listed, depth, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	tree = &countingTree{memTree: newMemTree(files), after: 10, cancel: cancel}
+	tree = &countingTree{Tree: fleettest.NewTree(files), after: 10, cancel: cancel}
 	if _, err := walkGlobs(ctx, tree, globs); !errors.Is(err, context.Canceled) || tree.listed != 10 {
 		t.Errorf("cancelled after 10 directories, stopped after %d: %v", tree.listed, err)
 	}
@@ -95,7 +97,7 @@ func TestHostileGlobs(t *testing.T) {
 	} {
 		files["sluice.yaml"] = base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {apps: ['" + pattern +
 			"']}\n  layers: [region]\n  environments: [{name: dev}]\n"
-		if _, problems := Load(t.Context(), newMemTree(files), NewCache()); !strings.Contains(problems.Error(), want) ||
+		if _, problems := Load(t.Context(), fleettest.NewTree(files), NewCache()); !strings.Contains(problems.Error(), want) ||
 			!strings.Contains(problems.Error(), "sluice.yaml:5:18") {
 			t.Errorf("%.40s: want %q, the error is %s", pattern, want, problems.Error())
 		}
@@ -106,7 +108,7 @@ func TestHostileGlobs(t *testing.T) {
 // that the storage cannot give is an error, because its clusters would count as gone.
 func TestGlobOfAFolderThatIsNone(t *testing.T) {
 	t.Parallel()
-	tree := newMemTree(map[string]string{
+	tree := fleettest.NewTree(map[string]string{
 		"real/clusters/a.yaml": "", "file": "", "folder": linkTo + "real", "dangling": linkTo + "nowhere",
 		"outside": linkTo + "../../etc",
 	})
@@ -140,7 +142,7 @@ func TestGlobOfAFolderThatIsNone(t *testing.T) {
 }
 
 // failing is a storage that answers no questions about files.
-type failing struct{ *memTree }
+type failing struct{ *fleettest.Tree }
 
 func (failing) Stat(name string) (fs.FileInfo, error) {
 	return nil, &fs.PathError{Op: "stat", Path: name, Err: errors.New("the server does not answer")}

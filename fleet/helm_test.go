@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // The app decides before the cluster, the cluster before its class, and the fleet last.
@@ -53,7 +55,7 @@ func TestHelmOfImports(t *testing.T) {
 	}}
 	importing := func(t *testing.T, fleet, entry string) (*Fleet, Problems) {
 		t.Helper()
-		return Loader{Importer: release}.Load(t.Context(), newMemTree(map[string]string{
+		return Loader{Importer: release}.Load(t.Context(), fleettest.NewTree(map[string]string{
 			"sluice.yaml": base + "kind: Fleet\nmetadata: {name: x}\nspec:\n  environments: [{name: prod}]\n" + fleet +
 				"  import: [{" + entry + "}]\n",
 		}))

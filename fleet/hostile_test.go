@@ -10,33 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 )
 
-func tiny(extra map[string]string) map[string]string {
-	files := map[string]string{
-		"sluice.yaml": base +
-			"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layers: [environment, region, cluster]\n  environments: [{name: dev}]\n",
-		"clusters/a.yaml": base +
-			"kind: Cluster\nmetadata: {name: a, labels: {region: r1}}\nspec: {environment: dev, vars: {uid: 1000680000, s: text, m: {x: 1}}}\n",
-		"clusters/b.yaml": base + "kind: Cluster\nmetadata: {name: b}\nspec: {environment: dev}\n",
-		"apps/web/app.yaml": base +
-			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
-		"layers/region/r1/values.yaml": "zone: one\n",
-	}
-	for k, v := range extra {
-		if v == "" {
-			delete(files, k)
-			continue
-		}
-		files[k] = v
-	}
-	return files
-}
-
 func problemsOf(t *testing.T, files map[string]string) Problems {
 	t.Helper()
-	_, p := Load(t.Context(), newMemTree(files), NewCache())
+	_, p := Load(t.Context(), fleettest.NewTree(files), NewCache())
 	return p
 }
 
@@ -139,23 +119,10 @@ func TestMapInsideText(t *testing.T) {
 	}
 }
 
-func TestExplainOfSelfReference(t *testing.T) {
-	f := mustLoad(t, tiny(map[string]string{"apps/web/layers/global/values.yaml": "a: &a {b: *a}\n"}), NewCache())
-	if _, err := f.Explain(tinyTarget(t, f, "a"), "", "a.b.b", Defaults{}); err == nil {
-		t.Error("refuse it")
-	}
-	if testing.Short() {
-		return
-	}
-	if _, err := f.Explain(tinyTarget(t, f, "a"), "", "", Defaults{}); err == nil {
-		t.Error("refuse it")
-	}
-}
-
 func TestUnreadableLayerFile(t *testing.T) {
 	files := tiny(map[string]string{"apps/web/layers/global/values.yaml": "a: 1\n"})
-	tree := newMemTree(files)
-	tree.fail["apps/web/layers/global/values.yaml"] = errors.New("object is missing")
+	tree := fleettest.NewTree(files)
+	tree.Fail["apps/web/layers/global/values.yaml"] = errors.New("object is missing")
 	f, p := Load(t.Context(), tree, NewCache())
 	if f == nil {
 		return
@@ -189,7 +156,7 @@ func TestBranchesCollide(t *testing.T) {
 func TestCancelledLoad(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if f, p := Load(ctx, newMemTree(tiny(nil)), NewCache()); f != nil || p.Err() == nil {
+	if f, p := Load(ctx, fleettest.NewTree(tiny(nil)), NewCache()); f != nil || p.Err() == nil {
 		t.Error("a cancelled Load must not give a fleet")
 	}
 }
@@ -286,24 +253,10 @@ func TestSlashInLayerLabel(t *testing.T) {
 }
 
 func TestValuesBomb(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
-	for i := 1; i < 9; i++ {
-		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))
-	}
-	f := mustLoad(t, tiny(map[string]string{"apps/web/layers/global/values.yaml": b.String()}), NewCache())
+	bomb := fleettest.Bomb()
+	f := mustLoad(t, tiny(map[string]string{"apps/web/layers/global/values.yaml": bomb}), NewCache())
 	if _, err := f.Values(tinyTarget(t, f, "a"), ""); err == nil {
 		t.Error("values take it")
-	}
-	done := make(chan error, 1)
-	go func() { _, err := f.Explain(tinyTarget(t, f, "a"), "", "", Defaults{}); done <- err }()
-	select {
-	case err := <-done:
-		if err == nil {
-			t.Error("explain takes it")
-		}
-	case <-time.After(2 * time.Minute):
-		t.Error("explain does not end")
 	}
 }
 
@@ -360,32 +313,6 @@ func TestValuesWithEscapedReferencesAreInTheKey(t *testing.T) {
 	}
 }
 
-func TestExplainMergeKeysAndMappings(t *testing.T) {
-	f := mustLoad(t, tiny(map[string]string{
-		"apps/web/layers/global/values.yaml":          "base: &b {x: 1, z: 2}\nm:\n  <<: *b\n  z: 3\n",
-		"apps/web/layers/cluster/a/values.yaml":       "m: {x: !typed \"${cluster.vars.uid}\"}\n",
-		"apps/web/layers/environment/dev/values.yaml": "m: null\n",
-	}), NewCache())
-	chains, err := f.Explain(tinyTarget(t, f, "a"), "", "m", Defaults{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, c := range chains {
-		for _, o := range c.Origins {
-			got = append(got, fmt.Sprintf("%s %s:%d %v %s %v", c.Path, o.Layer, o.Line, o.Set, o.Raw, o.Winner))
-		}
-	}
-	want := []string{
-		"m global:3 map[x:1 z:3]  false", "m environment:1 <nil>  false", "m cluster:1 map[x:1.00068e+09]  true",
-		"m.x global:1 1  false", "m.x environment:1 <nil>  false", "m.x cluster:1 1.00068e+09 ${cluster.vars.uid} true",
-		"m.z global:4 3  false", "m.z environment:1 <nil>  true",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("\nthe result is %s", strings.Join(got, "\n"))
-	}
-}
-
 func TestFallbackInsideText(t *testing.T) {
 	f := mustLoad(t, tiny(nil), NewCache())
 	tg := tinyTarget(t, f, "b")
@@ -414,24 +341,6 @@ func TestLargeFiles(t *testing.T) {
 	if _, err := f.Values(tinyTarget(t, f, "a"), ""); err == nil ||
 		!strings.Contains(err.Error(), "apps/web/layers/global/values.yaml") {
 		t.Error(err)
-	}
-}
-
-func BenchmarkExplainLargeChart(b *testing.B) {
-	var defaults strings.Builder
-	for i := range 500 {
-		fmt.Fprintf(&defaults, "section%d:\n", i)
-		for j := range 10 {
-			fmt.Fprintf(&defaults, "  key%d: {a: 1, b: x}\n", j)
-		}
-	}
-	f := mustLoad(b, small(), NewCache())
-	tgt := target(b, f, "b")
-	for b.Loop() {
-		chains, err := f.Explain(tgt, "", "", Defaults{"values.yaml", []byte(defaults.String())})
-		if err != nil || len(chains) < 10_000 {
-			b.Fatal(len(chains), err)
-		}
 	}
 }
 

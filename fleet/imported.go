@@ -16,6 +16,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // Importer reads the declarations of other tools. Load calls it for each entry of spec.import, in order.
@@ -342,6 +347,26 @@ func (f *Fleet) ImportedTarget(cluster, app string) *Imported {
 		return nil
 	}
 	return a.imported[cluster]
+}
+
+// Object returns the user's object that an imported target comes from; nil if its file does not contain it as it is, such as one that a template
+// creates.
+func (f *Fleet) Object(i *Imported) *yaml.Node {
+	data, err := f.ReadFile(i.File)
+	if err != nil || manifest.Check(data, yamlnode.Budget()) != nil {
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var document yaml.Node
+		if dec.Decode(&document) != nil { // the end, or a mistake: the line of the object stays
+			return nil
+		}
+		if len(document.Content) == 1 && document.Content[0].Line == i.Line &&
+			yamlnode.Child(document.Content[0], "kind") != nil {
+			return document.Content[0]
+		}
+	}
 }
 
 // Imports returns every imported target, by cluster and app: suspended ones and those that fail too. One whose cluster

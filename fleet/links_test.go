@@ -4,33 +4,17 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"path"
 	"reflect"
 	"strings"
 	"testing"
-)
 
-// linkedFleet has links in place of values files, of a layer's folder, and of files that spec.files finds.
-func linkedFleet() map[string]string {
-	files := small()
-	maps.Copy(files, map[string]string{
-		"apps/web/layers/region/us/values.yaml": linkTo + "../../../../../shared/us.yaml",
-		"apps/web/layers/region/eu":             linkTo + "../../../../shared/europe",
-		"shared/us.yaml":                        linkTo + "real/us.yaml",
-		"shared/real/us.yaml":                   "m:\n  d: ${cluster.name}\n",
-		"shared/europe/values.yaml":             "m: {d: eu}\n",
-		"shared/europe/kustomization.yaml":      "kind: Component\n",
-		"clusters/c.yaml":                       linkTo + "../shared/cluster.txt",
-		"shared/cluster.txt":                    cluster("c", "prod", "base", "us", "size: 6"),
-		"charts/web/Chart.yaml":                 "name: web\n",
-	})
-	return files
-}
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
+)
 
 func TestLinksInsideTheRepositoryAreFollowed(t *testing.T) {
 	t.Parallel()
-	f := mustLoad(t, linkedFleet(), NewCache())
+	f := mustLoad(t, fleettest.Linked(), NewCache())
 	if p := f.Check(t.Context()); p.Err() != nil {
 		t.Fatal(p)
 	}
@@ -45,10 +29,6 @@ func TestLinksInsideTheRepositoryAreFollowed(t *testing.T) {
 	}
 	if got := f.Components(target(t, f, "a")); len(got) != 1 || got[0].Path != "shared/europe" {
 		t.Errorf("components of a: %+v", got)
-	}
-	chains, err := f.Explain(target(t, f, "b"), "", "m.d", Defaults{})
-	if err != nil || len(chains) != 1 || chains[0].Origins[0].File != "apps/web/layers/region/us/values.yaml" {
-		t.Errorf("explain: %+v, %v", chains, err)
 	}
 	for _, w := range f.Check(t.Context()).Warnings() {
 		if strings.Contains(w.File, "region") {
@@ -78,13 +58,13 @@ func TestLinksThatCannotBeFollowed(t *testing.T) {
 			t.Errorf("%s: the message does not name the link: %s", target, text)
 		}
 	}
-	files := linkedFleet()
+	files := fleettest.Linked()
 	files["clusters/c.yaml"] = linkTo + "../../c.yaml"
 	if p := problemsOf(t, files); !strings.Contains(p.Error(),
 		`clusters/c.yaml: error: the symbolic link clusters/c.yaml points to "../../c.yaml", which is outside the repository`) {
 		t.Errorf("a cluster's file: %v", p)
 	}
-	files = linkedFleet()
+	files = fleettest.Linked()
 	files["apps/web/app.yaml"] = strings.ReplaceAll(files["apps/web/app.yaml"], "charts/web", "linked/web")
 	files["linked"] = linkTo + "charts"
 	f := mustLoad(t, files, NewCache())
@@ -106,7 +86,7 @@ func TestLinksOfAnotherRepository(t *testing.T) {
 			"../next/values.yaml", ".repositories/lib/all": linkTo + "..",
 		"linked.yaml": linkTo + ".repositories/lib/layers/file.yaml",
 	}
-	tree := &linkTree{Tree: newMemTree(files)}
+	tree := &linkTree{Tree: fleettest.NewTree(files)}
 	if data, err := tree.ReadFile(".repositories/lib/layers/own.yaml"); err != nil || string(data) != "lib's own" {
 		t.Errorf("a link inside: %s, %v", data, err)
 	}
@@ -129,24 +109,24 @@ func TestFaultsOfTheStorage(t *testing.T) {
 		"sluice.yaml", "clusters", "clusters/a.yaml", "apps/web/app.yaml", "apps",
 		"apps/web/layers/region",
 	} {
-		tree := newMemTree(small())
-		tree.fail[name] = lost
+		tree := fleettest.NewTree(small())
+		tree.Fail[name] = lost
 		f, problems := Load(t.Context(), tree, NewCache())
 		err := problems.Err()
 		if _, blamed := errors.AsType[Problems](err); f != nil || !errors.Is(err, lost) || blamed {
 			t.Errorf("%s: fleet %v, error %v", name, f != nil, err)
 		}
-		delete(tree.fail, name)
+		delete(tree.Fail, name)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, problems := Load(ctx, newMemTree(small()), NewCache())
+	_, problems := Load(ctx, fleettest.NewTree(small()), NewCache())
 	if err := problems.Err(); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	for _, err := range []error{fs.ErrNotExist, fs.ErrInvalid} {
-		tree := newMemTree(small())
-		tree.fail["clusters/a.yaml"] = err
+		tree := fleettest.NewTree(small())
+		tree.Fail["clusters/a.yaml"] = err
 		_, problems := Load(t.Context(), tree, NewCache())
 		if _, blamed := errors.AsType[Problems](problems.Err()); !blamed {
 			t.Errorf("%v is no problem of the fleet: %v", err, problems.Err())
@@ -170,8 +150,8 @@ func TestAffectedThroughLinks(t *testing.T) {
 		"elsewhere/x.yaml":          {"x: 1\n", nil},
 	} {
 		cache := NewCache()
-		before := mustLoad(t, linkedFleet(), cache)
-		files := linkedFleet()
+		before := mustLoad(t, fleettest.Linked(), cache)
+		files := fleettest.Linked()
 		files[changed] = edit.text
 		after := mustLoad(t, files, cache)
 		var got []string

@@ -262,6 +262,9 @@ func (l *loader) readFleet(ctx context.Context) bool {
 
 // readBounded reads a file of this package's kinds or values. One that its folder knows to be too large is not read at
 // all.
+// ReadFile reads a file of the commit, also through links. A file of more than 4 MiB is an error.
+func (f *Fleet) ReadFile(name string) ([]byte, error) { return readBounded(f.tree, name) }
+
 func readBounded(tree Tree, name string) ([]byte, error) {
 	info, err := tree.Stat(name)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // differing divides the paths in which two sets of files differ, as a caller of Moved does. It returns false if a link
@@ -94,7 +96,7 @@ func linkedTenants() map[string]string {
 // A fleet that is taken from another tree equals the one that Load reads, with all warnings.
 func TestMovedFleetsEqualLoaded(t *testing.T) {
 	t.Parallel()
-	fleets := []func() map[string]string{small, foreignFleet, linkedTenants}
+	fleets := []func() map[string]string{small, fleettest.Foreign, linkedTenants}
 	moved, again := make([]int, len(fleets)), 0
 	texts := []string{"a: 1\n", "replicas: 3\n# edited\n", "x: ${cluster.name}\n", base +
 		"kind: App\nmetadata: {name: more}\nspec: {namespace: more, placement: {}, source: {manifests: {path: m}}}\n"}
@@ -110,7 +112,7 @@ func TestMovedFleetsEqualLoaded(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 21))
 		which := int(seed) % len(fleets)
 		before := fleets[which]()
-		f, problems := Load(t.Context(), newMemTree(before), NewCache())
+		f, problems := Load(t.Context(), fleettest.NewTree(before), NewCache())
 		if f == nil {
 			t.Fatal(problems)
 		}
@@ -136,9 +138,9 @@ func TestMovedFleetsEqualLoaded(t *testing.T) {
 			if !ok {
 				break
 			}
-			tree := newMemTree(after)
+			tree := fleettest.NewTree(after)
 			got, gotProblems := Moved(f, tree, NewCache(), edited, others)
-			want, wantProblems := Load(t.Context(), newMemTree(after), NewCache())
+			want, wantProblems := Load(t.Context(), fleettest.NewTree(after), NewCache())
 			if got == nil {
 				if again++; want == nil {
 					break
@@ -190,7 +192,7 @@ func TestFleetsThatAreNotMoved(t *testing.T) {
 	t.Parallel()
 	own, lib := neighbours()
 	f, problems := Loader{Mounts: memMounts{own, map[string]map[string]string{"lib": lib}}}.Load(t.Context(),
-		newMemTree(own))
+		fleettest.NewTree(own))
 	if f == nil {
 		t.Fatal(problems)
 	}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // TestFilesThatImportsDoNotRead: a fleet with spec.import says which of Sluice's own files it does not read. Files of
@@ -38,7 +40,7 @@ func TestFilesThatImportsDoNotRead(t *testing.T) {
 			t.Parallel()
 			files := map[string]string{"sluice.yaml": fleetText}
 			maps.Copy(files, c.files)
-			_, problems := Loader{Importer: targets{}}.Load(t.Context(), newMemTree(files))
+			_, problems := Loader{Importer: targets{}}.Load(t.Context(), fleettest.NewTree(files))
 			var got []string
 			for _, p := range problems {
 				if strings.Contains(p.Message, "spec.import") {

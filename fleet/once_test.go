@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 func errorsOf(t *testing.T, files map[string]string) Problems {
@@ -85,8 +87,8 @@ func TestEveryFileIsJudgedAtOnce(t *testing.T) {
 // If clusters cannot be listed, the fleet is invalid; the clusters do not count as removed.
 func TestUnreadableFolder(t *testing.T) {
 	for _, dir := range []string{"clusters", "apps", "apps/web"} {
-		tree := newMemTree(tiny(nil))
-		tree.fail[dir] = errors.New("object is missing")
+		tree := fleettest.NewTree(tiny(nil))
+		tree.Fail[dir] = errors.New("object is missing")
 		if f, p := Load(t.Context(), tree, NewCache()); f != nil || p.Err() == nil {
 			t.Errorf("%s: loaded without it: %v", dir, p)
 		}
@@ -106,14 +108,14 @@ func TestForeignFileSaysWhatToChange(t *testing.T) {
 }
 
 func TestLoadWithoutCache(t *testing.T) {
-	if f, p := Load(t.Context(), newMemTree(tiny(nil)), nil); f == nil {
+	if f, p := Load(t.Context(), fleettest.NewTree(tiny(nil)), nil); f == nil {
 		t.Error(p)
 	}
 }
 
 func TestFoldersThatAreMissing(t *testing.T) {
 	files := tiny(map[string]string{"clusters/a.yaml": "", "clusters/b.yaml": "", "apps/web/app.yaml": ""})
-	f, p := Load(t.Context(), newMemTree(files), NewCache())
+	f, p := Load(t.Context(), fleettest.NewTree(files), NewCache())
 	if f == nil || !slices.ContainsFunc(p, func(x Problem) bool {
 		return strings.Contains(x.Message,
 			"no file matches")

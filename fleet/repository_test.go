@@ -3,6 +3,8 @@ package fleet
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // follow has a short and a long form. A value that says nothing, or two things, is refused.
@@ -28,7 +30,7 @@ func TestFollow(t *testing.T) {
 	} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			f, problems := Load(t.Context(), newMemTree(tiny(map[string]string{
+			f, problems := Load(t.Context(), fleettest.NewTree(tiny(map[string]string{
 				"repositories/c.yaml": base +
 					"kind: Repository\nmetadata: {name: c}\nspec:\n  url: https://x.org/c\n  branch: main\n  " + spec +
 					"\n",
@@ -70,7 +72,7 @@ func TestSkippedLayersOfAMissingRepository(t *testing.T) {
 		"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", skips+"source: {helm: {path: charts/web}}"),
 	})
 	files["apps/web/app.yaml"] = strings.Replace(files["apps/web/app.yaml"], "spec: {", "spec: {"+skips, 1)
-	f, problems := Load(t.Context(), newMemTree(files), NewCache())
+	f, problems := Load(t.Context(), fleettest.NewTree(files), NewCache())
 	if f == nil {
 		t.Fatal(problems)
 	}

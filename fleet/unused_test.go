@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // Files in the paths of a layer that no target uses are reported with a suggestion. Files of charts and of the
 // registry are not.
 func TestUnusedLayerFilesAreReported(t *testing.T) {
 	t.Parallel()
-	files := foreignFleet()
+	files := fleettest.Foreign()
 	maps.Copy(files, map[string]string{
 		"charts/one/values-pord.yaml":           "a: 1\n",
 		"charts/one/values-dev.extra.yaml":      "a: 1\n",

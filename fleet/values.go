@@ -182,15 +182,15 @@ func (f *Fleet) layerValues(t Target, file LayerFile) (map[string]any, error) {
 	if err != nil || content == nil {
 		return nil, err
 	}
-	for _, key := range slices.Backward(file.keys()) {
+	for _, key := range slices.Backward(file.Keys()) {
 		content = map[string]any{key: content}
 	}
 	values, _ := content.(map[string]any) // layerContent returns only mappings for a file without keys
 	return values, nil
 }
 
-// keys returns the keys below which the file's content is put.
-func (l LayerFile) keys() []string {
+// Keys returns the keys below which the file's content is put.
+func (l LayerFile) Keys() []string {
 	switch {
 	case l.FleetWide:
 		return []string{"global"}
@@ -202,7 +202,7 @@ func (l LayerFile) keys() []string {
 
 // layerContent returns a file's content with references replaced; nil if it is empty.
 func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
-	if file.isText() {
+	if file.IsText() {
 		data, err := readBounded(f.tree, file.Path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s", file.Path, readError(err))
@@ -249,8 +249,20 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	return content, nil
 }
 
-// isText reports whether the file's whole text is one string.
-func (l LayerFile) isText() bool { return l.At != "" && !isYAML(l.Path) }
+// IsText reports whether the file's whole text is one string.
+func (l LayerFile) IsText() bool { return l.At != "" && !isYAML(l.Path) }
+
+// LayerText returns the text of a values file of a layer. The caller does not change it.
+func (f *Fleet) LayerText(file LayerFile) ([]byte, error) {
+	if file.IsText() {
+		return f.ReadFile(file.Path)
+	}
+	v, err := f.valuesFile(file.Path)
+	if err != nil {
+		return nil, err
+	}
+	return v.data, nil
+}
 
 // enabled returns an option that is on unless it is set to false.
 func enabled(option *bool) bool { return option == nil || *option }
@@ -268,6 +280,20 @@ func (v *valuesFile) problem(t Target, name string) error {
 	}
 	p := Problem{File: name, Line: max(line, 1), Severity: SeverityError, Message: message, Hint: hint}
 	return &FileError{Problem: p, Cluster: t.Cluster.Name}
+}
+
+// NodeValue returns the value of a node of a values file with references replaced, numbers as Helm reads them. It
+// keeps references that cannot be replaced. The text must have been checked as those of this package are.
+func (t Target) NodeValue(n *yaml.Node) any {
+	v, err := yamlnode.Value(n)
+	if err != nil {
+		return n.Value
+	}
+	replaced, err := t.replaceValues(markQuoted(yamlnode.HelmNumbers(v), n))
+	if err != nil {
+		return v
+	}
+	return replaced
 }
 
 // replaceValues returns a copy with references replaced.

@@ -6,6 +6,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // neighbours is a fleet of four workspaces: b may take files from the repository lib, and d is in it.
@@ -57,7 +59,7 @@ func TestAffectedIsASupersetAmongWorkspaces(t *testing.T) {
 			f, problems := Loader{Cache: cache, Mounts: memMounts{
 				own,
 				map[string]map[string]string{"lib": lib},
-			}}.Load(t.Context(), newMemTree(own))
+			}}.Load(t.Context(), fleettest.NewTree(own))
 			if f == nil {
 				t.Fatal(problems)
 			}

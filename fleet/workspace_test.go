@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 const workspaceYAML = base + `kind: Workspace
@@ -182,7 +184,7 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 			"source: {manifests: {}}")}, "cannot be a name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, problems := Load(t.Context(), newMemTree(tenants(c.files)), nil)
+			f, problems := Load(t.Context(), fleettest.NewTree(tenants(c.files)), nil)
 			if f == nil {
 				t.Fatal("the fleet is not read:", problems)
 			}
@@ -205,7 +207,7 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 func TestADependencyOnAnAppThatAWorkspaceLacks(t *testing.T) {
 	for name, text := range map[string]string{"removed": "", "unreadable": "{"} {
 		t.Run(name, func(t *testing.T) {
-			f, problems := Load(t.Context(), newMemTree(tenants(map[string]string{
+			f, problems := Load(t.Context(), fleettest.NewTree(tenants(map[string]string{
 				"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {",
 					"spec: {dependsOn: [team-a/web], ", 1),
 				"workspaces/team-a/apps/web/app.yaml": text,
@@ -225,7 +227,7 @@ func TestADependencyOnAnAppThatAWorkspaceLacks(t *testing.T) {
 			}
 		})
 	}
-	f, problems := Load(t.Context(), newMemTree(tenants(map[string]string{
+	f, problems := Load(t.Context(), fleettest.NewTree(tenants(map[string]string{
 		"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {",
 			"spec: {dependsOn: [team-b/web], ", 1),
 	})), nil)
@@ -322,7 +324,7 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, problems := Load(t.Context(), newMemTree(tenants(c.files)), nil)
+			f, problems := Load(t.Context(), fleettest.NewTree(tenants(c.files)), nil)
 			if f != nil || !strings.Contains(problems.Error(), c.want) {
 				t.Errorf("problems: %v", problems)
 			}
@@ -358,7 +360,7 @@ func TestAWorkspacesLinksStayInside(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, problems := Load(t.Context(), newMemTree(tenants(files)), nil)
+			f, problems := Load(t.Context(), fleettest.NewTree(tenants(files)), nil)
 			if f == nil {
 				t.Fatal(problems)
 			}
@@ -374,7 +376,7 @@ func TestAWorkspacesLinksStayInside(t *testing.T) {
 		})
 	}
 	f, problems := Load(t.Context(),
-		newMemTree(tenants(map[string]string{"workspaces/team-a/apps/web/app.yaml": linkTo +
+		fleettest.NewTree(tenants(map[string]string{"workspaces/team-a/apps/web/app.yaml": linkTo +
 			"../../../../apps/web/app.yaml"})), nil)
 	if f == nil || Unknown(f, "team-a/web") == nil {
 		t.Errorf("a linked app.yaml: %v", problems)
@@ -467,7 +469,7 @@ func (m memMounts) Mount(_ context.Context, _ Tree, repositories []*Repository) 
 			all[MountDir+"/"+r.Name+"/"+name] = text
 		}
 	}
-	return newMemTree(all), missing
+	return fleettest.NewTree(all), missing
 }
 
 func TestAWorkspaceInAnotherRepository(t *testing.T) {
@@ -486,7 +488,7 @@ func TestAWorkspaceInAnotherRepository(t *testing.T) {
 		"layers/environment/test/values.yaml": "a: 1\n",
 	}
 	f, problems := Loader{Mounts: memMounts{own, map[string]map[string]string{"team-a": theirs}}}.Load(t.Context(),
-		newMemTree(own))
+		fleettest.NewTree(own))
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -507,7 +509,7 @@ func TestAWorkspaceInAnotherRepository(t *testing.T) {
 		t.Error("MayRead is wrong")
 	}
 
-	f, problems = Loader{Mounts: memMounts{own: own}}.Load(t.Context(), newMemTree(own))
+	f, problems = Loader{Mounts: memMounts{own: own}}.Load(t.Context(), fleettest.NewTree(own))
 	if f == nil || Unknown(f, "team-a/shop") == nil {
 		t.Errorf("with a missing repository, the workspace's apps must be unknown: %v", problems)
 	}
@@ -592,7 +594,7 @@ func TestAChangeInARepositoryAffectsTheTargetsOfItsLayers(t *testing.T) {
 	f, problems := Loader{Mounts: memMounts{
 		own,
 		map[string]map[string]string{"components": {"regions/eu.yaml": "a: 1\n"}},
-	}}.Load(t.Context(), newMemTree(own))
+	}}.Load(t.Context(), fleettest.NewTree(own))
 	if f == nil {
 		t.Fatal(problems)
 	}

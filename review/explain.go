@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -99,16 +100,16 @@ func explainTarget(ctx context.Context, s *session.Session, r *ExplainRequest) (
 	}
 	defaults, err := view.Defaults(ctx, t, "")
 	if err != nil { // the chart cannot be fetched: explain only the layers
-		defaults = fleet.Defaults{}
+		defaults = explain.Defaults{}
 	}
-	chains, err := f.Explain(t, "", r.Path, defaults)
+	chains, err := explain.Values(f, t, "", r.Path, defaults)
 	if err != nil {
 		return &Explanation{Refused: err.Error()}, nil //nolint:nilerr // the error is the answer to the person
 	}
 	return &Explanation{Lines: explanation(chains, diff.NewMasker(r.Key))}, nil
 }
 
-func explanation(chains []fleet.Chain, mask *diff.Masker) []string {
+func explanation(chains []explain.Chain, mask *diff.Masker) []string {
 	var lines []string
 	for _, chain := range chains {
 		lines = append(lines, chain.Path)

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/session"
 
 	"github.com/sluice-gitops/sluice/diff"
-	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
@@ -71,7 +71,7 @@ func TestExplainNeedsAWorker(t *testing.T) {
 // A comment does not show a value that an imported object takes from elsewhere, such as a Secret.
 func TestExplanationWithoutValuesFromElsewhere(t *testing.T) {
 	t.Parallel()
-	chains := []fleet.Chain{{Path: "license", Origins: []fleet.Origin{
+	chains := []explain.Chain{{Path: "license", Origins: []explain.Origin{
 		{Layer: "defaults", File: "values.yaml", Line: 1, Set: "none"},
 		{Layer: "HelmRelease", File: "web.yaml", Line: 2, Set: "hunter2", Elsewhere: true, Winner: true},
 	}}}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -79,7 +80,7 @@ func (b *reader) layers() error {
 		if err := b.ctx.Err(); err != nil {
 			return err
 		}
-		x := &layerReader{reader: b, defaults: func(t fleet.Target, source string) fleet.Defaults {
+		x := &layerReader{reader: b, defaults: func(t fleet.Target, source string) explain.Defaults {
 			d, err := view.Defaults(b.ctx, t, source)
 			if err != nil {
 				a.Layers.Note = "the defaults of the chart are not shown: " +
@@ -96,7 +97,7 @@ func (b *reader) layers() error {
 // layerReader explains one app.
 type layerReader struct {
 	*reader
-	defaults func(t fleet.Target, source string) fleet.Defaults
+	defaults func(t fleet.Target, source string) explain.Defaults
 	out      *Layers
 	values   map[string]*LayerValue
 	order    []string
@@ -211,7 +212,7 @@ func (x *layerReader) row(row *LayerRow, t fleet.Target) {
 		if source.Helm == nil {
 			continue
 		}
-		chains, err := x.fleet.Explain(t, source.Name, "", x.defaults(t, source.Name))
+		chains, err := explain.Values(x.fleet, t, source.Name, "", x.defaults(t, source.Name))
 		if err != nil {
 			x.note("the values of %s are not explained: %v", t.App.Name, err)
 			continue
@@ -224,7 +225,7 @@ func (x *layerReader) row(row *LayerRow, t fleet.Target) {
 }
 
 // count adds a value to the layers that set it.
-func (x *layerReader) count(row *LayerRow, chain fleet.Chain) {
+func (x *layerReader) count(row *LayerRow, chain explain.Chain) {
 	for _, o := range chain.Origins {
 		i := slices.Index(x.out.Columns, o.Layer)
 		if i < 0 {
@@ -239,7 +240,7 @@ func (x *layerReader) count(row *LayerRow, chain fleet.Chain) {
 
 // withoutParents leaves out mappings whose members are listed: mappings merge, so that no layer's mapping applies as a
 // whole. Chains are sorted by path.
-func withoutParents(chains []fleet.Chain) []fleet.Chain {
+func withoutParents(chains []explain.Chain) []explain.Chain {
 	parents := map[string]bool{}
 	for _, c := range chains {
 		for i, r := range c.Path {
@@ -248,14 +249,14 @@ func withoutParents(chains []fleet.Chain) []fleet.Chain {
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(chains), func(c fleet.Chain) bool {
+	return slices.DeleteFunc(slices.Clone(chains), func(c explain.Chain) bool {
 		_, mapping := c.Origins[len(c.Origins)-1].Set.(map[string]any)
 		return mapping && parents[c.Path]
 	})
 }
 
 // value adds what applies to a value on a group of clusters.
-func (x *layerReader) value(source string, chain fleet.Chain, clusters []string) {
+func (x *layerReader) value(source string, chain explain.Chain, clusters []string) {
 	last := chain.Origins[len(chain.Origins)-1]
 	key := source + "\x00" + chain.Path
 	v := x.values[key]
@@ -324,7 +325,7 @@ func withoutSecrets(name string, v any) any {
 }
 
 // shown formats a value on one line and masks secrets. A value with references appears as it is in the file.
-func (x *layerReader) shown(path string, o fleet.Origin) string {
+func (x *layerReader) shown(path string, o explain.Origin) string {
 	if o.Deletes {
 		return "(deleted)"
 	}
@@ -342,14 +343,14 @@ func (x *layerReader) shown(path string, o fleet.Origin) string {
 	return safetext.Line(safetext.Shorten(string(data), valueWidth))
 }
 
-func layerName(o fleet.Origin) string {
+func layerName(o explain.Origin) string {
 	if o.Value == "" {
 		return o.Layer
 	}
 	return o.Layer + "=" + o.Value
 }
 
-func placeName(o fleet.Origin) string {
+func placeName(o explain.Origin) string {
 	if o.File == "" {
 		return ""
 	}

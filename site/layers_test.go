@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 )
 
 // releases imports the same app on several clusters.
@@ -55,8 +56,8 @@ func TestLayersOfImports(t *testing.T) {
 			apps: map[string]*App{"web": {}},
 		},
 		out: &Layers{}, values: map[string]*LayerValue{},
-		defaults: func(fleet.Target, string) fleet.Defaults {
-			return fleet.Defaults{File: "chart/values.yaml", Data: []byte("replicas: 1\nlicense: none\n")}
+		defaults: func(fleet.Target, string) explain.Defaults {
+			return explain.Defaults{File: "chart/values.yaml", Data: []byte("replicas: 1\nlicense: none\n")}
 		},
 	}
 	x.app(f.Targets())

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/helm"
@@ -141,10 +142,10 @@ func vendored(snap *gitstore.Snapshot, dir string) (func(name string) bool, erro
 
 // Defaults returns the default values of the chart of one of a target's sources. They are empty if the source is no
 // chart.
-func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet.Defaults, error) {
+func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (explain.Defaults, error) {
 	resolved, err := v.Fleet.Resolve(t)
 	if err != nil {
-		return fleet.Defaults{}, err
+		return explain.Defaults{}, err
 	}
 	for _, s := range resolved.Sources {
 		if s.Helm == nil || s.Name != name {
@@ -155,29 +156,29 @@ func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet
 		}
 		content, err := v.contents.archive(ctx, chartRef(s.Helm))
 		if err != nil {
-			return fleet.Defaults{}, err
+			return explain.Defaults{}, err
 		}
 		chart, err := helm.LoadArchive(helm.Version(v.Fleet.Helm(t)), content.Archive, helm.DefaultLimits())
 		if err != nil {
-			return fleet.Defaults{}, err
+			return explain.Defaults{}, err
 		}
-		return fleet.Defaults{File: s.Helm.Chart + "/values.yaml", Data: chart.Defaults()}, nil
+		return explain.Defaults{File: s.Helm.Chart + "/values.yaml", Data: chart.Defaults()}, nil
 	}
-	return fleet.Defaults{}, nil
+	return explain.Defaults{}, nil
 }
 
 // defaults are the own values of a chart in a repository. An importer's replacement counts among the values that it
 // gives the chart.
-func (c *contents) defaults(h *fleet.HelmSource) (fleet.Defaults, error) {
+func (c *contents) defaults(h *fleet.HelmSource) (explain.Defaults, error) {
 	if h.Packing != nil && h.Packing.Replaces {
-		return fleet.Defaults{}, nil
+		return explain.Defaults{}, nil
 	}
 	file := path.Join(h.Path, "values.yaml")
 	data, err := c.snap.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fleet.Defaults{}, err
+		return explain.Defaults{}, err
 	}
-	return fleet.Defaults{File: file, Data: data}, nil
+	return explain.Defaults{File: file, Data: data}, nil
 }
 
 // Versions describes each source of a target: a chart with its version, or a path.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
@@ -129,14 +130,14 @@ func (t *Target) valuePlace(chart, name string) Place {
 		if src.Helm == nil || chartName(src.Helm) != chart {
 			continue
 		}
-		var defaults fleet.Defaults
+		var defaults explain.Defaults
 		if src.Helm.Chart == "" {
 			// if the chart has no default, another layer may set the value
 			if own, err := t.view.contents.defaults(src.Helm); err == nil && len(own.Data) > 0 {
 				defaults = own
 			}
 		}
-		chains, err := t.view.Fleet.Explain(t.Target, src.Name, name, defaults)
+		chains, err := explain.Values(t.view.Fleet, t.Target, src.Name, name, defaults)
 		if err != nil || len(chains) == 0 {
 			continue // this source does not set it
 		}

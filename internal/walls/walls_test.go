@@ -148,7 +148,10 @@ func forbidden() map[string][]string {
 		"importer/helmfile": append(own("gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"),
 			goGit, "os/exec"),
 
-		"fleet/internal/yamlnode": append(own("fleet", "gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),
+		"fleet":                    own("fleet/explain", "fleet/internal/fleettest"),
+		"fleet/explain":            own("fleet/internal/fleettest"),
+		"fleet/internal/fleettest": own("fleet", "renderer"),
+		"fleet/internal/yamlnode":  append(own("fleet", "gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),
 
 		"importer/internal/layered":   append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"importer/internal/reach":     append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),

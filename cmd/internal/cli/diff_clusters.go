@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/internal/safetext"
@@ -30,11 +31,11 @@ type clusterDiff struct {
 // valueDiff is a Helm value that comes from different places, or has different content, on two clusters. An origin is
 // nil if nothing sets the value for the cluster.
 type valueDiff struct {
-	App     string        `json:"app"`
-	Source  string        `json:"source,omitempty"`
-	Path    string        `json:"path"`
-	Cluster *fleet.Origin `json:"cluster,omitempty"`
-	Against *fleet.Origin `json:"against,omitempty"`
+	App     string          `json:"app"`
+	Source  string          `json:"source,omitempty"`
+	Path    string          `json:"path"`
+	Cluster *explain.Origin `json:"cluster,omitempty"`
+	Against *explain.Origin `json:"against,omitempty"`
 }
 
 // objectDiff is an object that differs. Verb is added if only the cluster has it, and removed if only the other one has
@@ -141,13 +142,13 @@ func (c *clusterComparison) values(ctx context.Context, before, after fleet.Targ
 			continue
 		}
 		x := &explainer{session: c.session, fleet: c.fleet, tree: c.tree, source: source.Name, warn: c.warn}
-		var winners [2]map[string]fleet.Origin
+		var winners [2]map[string]explain.Origin
 		for i, t := range []fleet.Target{before, after} {
 			chains, err := x.chains(ctx, t, "")
 			if err != nil {
 				return err
 			}
-			winners[i] = map[string]fleet.Origin{}
+			winners[i] = map[string]explain.Origin{}
 			for _, chain := range chains {
 				winners[i][chain.Path] = winner(chain)
 			}
@@ -157,7 +158,7 @@ func (c *clusterComparison) values(ctx context.Context, before, after fleet.Targ
 	return nil
 }
 
-func (c *clusterComparison) compareValues(app, source string, winners [2]map[string]fleet.Origin) {
+func (c *clusterComparison) compareValues(app, source string, winners [2]map[string]explain.Origin) {
 	paths := map[string]bool{}
 	for _, side := range winners {
 		for path := range side {
@@ -319,7 +320,7 @@ func printClusterDiff(w io.Writer, c *clusterDiff) {
 	}
 }
 
-func printOrigin(w io.Writer, sign string, origin *fleet.Origin) {
+func printOrigin(w io.Writer, sign string, origin *explain.Origin) {
 	if origin == nil {
 		fmt.Fprintf(w, "      %s not set\n", sign)
 		return

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/gitstore"
 )
 
@@ -120,7 +121,7 @@ type explainer struct {
 	warned  bool
 }
 
-func (x *explainer) chains(ctx context.Context, t fleet.Target, value string) ([]fleet.Chain, error) {
+func (x *explainer) chains(ctx context.Context, t fleet.Target, value string) ([]explain.Chain, error) {
 	view, err := x.session.Open(ctx, x.tree)
 	if err != nil {
 		return nil, err
@@ -130,10 +131,10 @@ func (x *explainer) chains(ctx context.Context, t fleet.Target, value string) ([
 		x.warned = true
 		fmt.Fprintf(x.warn, "warning: the defaults of the chart are not shown: %v\n", err)
 	}
-	return x.fleet.Explain(t, x.source, value, defaults)
+	return explain.Values(x.fleet, t, x.source, value, defaults)
 }
 
-func printChains(w io.Writer, chains []fleet.Chain) error {
+func printChains(w io.Writer, chains []explain.Chain) error {
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, chain := range chains {
@@ -161,21 +162,21 @@ func printOrigins(w io.Writer, f *fleet.Fleet, t *fleet.Imported) {
 	}
 }
 
-func layerOf(o fleet.Origin) string {
+func layerOf(o explain.Origin) string {
 	if o.Value == "" {
 		return o.Layer
 	}
 	return o.Layer + "=" + o.Value
 }
 
-func valueOf(o fleet.Origin) string {
+func valueOf(o explain.Origin) string {
 	if o.Deletes {
 		return "(deleted)"
 	}
 	return inline(o.Set)
 }
 
-func placeOf(o fleet.Origin) string { return lineOf(cmp.Or(o.File, "-"), o.Line) }
+func placeOf(o explain.Origin) string { return lineOf(cmp.Or(o.File, "-"), o.Line) }
 
 // lineOf is `file:line`, without a line that is not known.
 func lineOf(file string, line int) string {
@@ -196,10 +197,10 @@ func inline(v any) string {
 
 // outcome is the value, and its origins, on some clusters.
 type outcome struct {
-	Value    any          `json:"value"`
-	Deleted  bool         `json:"deleted,omitempty"`
-	Origin   fleet.Origin `json:"origin"`
-	Clusters []string     `json:"clusters"`
+	Value    any            `json:"value"`
+	Deleted  bool           `json:"deleted,omitempty"`
+	Origin   explain.Origin `json:"origin"`
+	Clusters []string       `json:"clusters"`
 }
 
 // outcomes are all variants of one value in the fleet.
@@ -252,7 +253,7 @@ func (e *explainOptions) everywhere(ctx context.Context, o IO, x *explainer, a *
 	return printOutcomes(o.Out, list)
 }
 
-func winner(c fleet.Chain) fleet.Origin {
+func winner(c explain.Chain) explain.Origin {
 	for _, origin := range c.Origins {
 		if origin.Winner {
 			return origin
@@ -261,7 +262,7 @@ func winner(c fleet.Chain) fleet.Origin {
 	return c.Origins[len(c.Origins)-1] // no origin wins for a deleted value
 }
 
-func (l *outcomes) add(origin fleet.Origin, cluster string) {
+func (l *outcomes) add(origin explain.Origin, cluster string) {
 	value := inline(origin.Set)
 	for i := range l.Outcomes {
 		if one := &l.Outcomes[i]; one.Origin.File == origin.File && one.Origin.Line == origin.Line &&

@@ -1,4 +1,10 @@
-package fleet
+// Package explain says which position of which file sets each value that a target gives a chart.
+//
+// It reads the commit that a fleet was loaded from, and nothing else. It renders nothing: what a template or a tool
+// computes has the line of the object that it is in.
+//
+// The package is not API: it can change in every release.
+package explain
 
 import (
 	"bytes"
@@ -9,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/internal/nearest"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -42,12 +49,12 @@ type Defaults struct {
 	Data []byte
 }
 
-// Explain lists the positions that set a value of one of the target's Helm sources: the value itself or, for a
+// Values lists the positions that set a value of one of the target's Helm sources: the value itself or, for a
 // mapping, every value below it. An empty path means every value. Fleet-wide values are below `global`. A list counts
 // as one value. The values of an imported target are one layer.
-func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) ([]Chain, error) {
+func Values(f *fleet.Fleet, t fleet.Target, source, valuePath string, defaults Defaults) ([]Chain, error) {
 	layers := []explained{{origin: Origin{Layer: "defaults", File: defaults.File}, data: defaults.Data}}
-	given, err := f.importedValues(t, source)
+	given, err := importedValues(f, t, source)
 	if err != nil {
 		return nil, err
 	}
@@ -57,24 +64,19 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 			continue
 		}
 		origin := Origin{Layer: file.Layer, Value: file.Value, File: file.Path, FleetWide: file.FleetWide}
-		if file.isText() {
-			data, err := readBounded(f.tree, file.Path)
-			if err != nil {
-				return nil, err
-			}
+		data, err := f.LayerText(file)
+		if err != nil {
+			return nil, err
+		}
+		if file.IsText() {
 			text := &yaml.Node{
 				Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle,
 				Value: strings.TrimSpace(string(data)), Line: 1, Column: 1,
 			}
-			layers = append(layers, explained{origin: origin, below: file.keys(), node: text})
+			layers = append(layers, explained{origin: origin, below: file.Keys(), node: text})
 			continue
 		}
-		v, err := f.valuesFile(file.Path)
-		if err != nil {
-			return nil, err
-		}
-		e := explained{origin: origin, data: v.data, below: file.keys()}
-		layers = append(layers, e)
+		layers = append(layers, explained{origin: origin, data: data, below: file.Keys()})
 	}
 	for i := range layers {
 		if err := layers[i].parse(); err != nil {
@@ -146,7 +148,7 @@ func (e *explained) parse() error {
 	return nil
 }
 
-func explainPath(layers []explained, p []string, t Target) Chain {
+func explainPath(layers []explained, p []string, t fleet.Target) Chain {
 	chain := Chain{Path: strings.Join(p, ".")}
 	for _, layer := range layers {
 		rest, ok := trimPrefix(p, layer.below)
@@ -264,24 +266,11 @@ func (e *explained) childByLongestKey(n *yaml.Node, p []string) *step {
 	return nil
 }
 
-func (e *explained) shown(t Target, n *yaml.Node) any {
+func (e *explained) shown(t fleet.Target, n *yaml.Node) any {
 	if v, err := yamlnode.Value(n); e.literal && err == nil {
 		return v
 	}
-	return t.shown(n)
-}
-
-// shown returns a node's value with references replaced; it keeps references that cannot be replaced.
-func (t Target) shown(n *yaml.Node) any {
-	v, err := yamlnode.Value(n)
-	if err != nil {
-		return n.Value
-	}
-	replaced, err := t.replaceValues(markQuoted(yamlnode.HelmNumbers(v), n))
-	if err != nil {
-		return v
-	}
-	return replaced
+	return t.NodeValue(n)
 }
 
 // leaves returns the sorted paths of all values that are not mappings.

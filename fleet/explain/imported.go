@@ -1,21 +1,20 @@
-package fleet
+package explain
 
 import (
-	"bytes"
 	"reflect"
 	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
-	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // importedValues is the layer of the values that the user's object gives a chart. A value has the line that sets it: in
 // the object, in a patch, in a values file or in a ConfigMap. One for which none is found, such as one that a template
 // computes, has the line of the object.
-func (f *Fleet) importedValues(t Target, source string) (explained, error) {
+func importedValues(f *fleet.Fleet, t fleet.Target, source string) (explained, error) {
 	i := t.Imported()
 	out := explained{literal: true}
 	if i == nil {
@@ -38,7 +37,7 @@ func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 			in: map[*yaml.Node]bool{}, file: map[*yaml.Node]string{},
 			known: map[*yaml.Node]map[string]*yaml.Node{},
 		}
-		object := f.writtenObject(i)
+		object := f.Object(i)
 		own := yamlnode.Child(helmOf(object, n), "valuesObject")
 		if i.Kind == kindHelmRelease {
 			own = yamlnode.Child(object, "spec", "values")
@@ -56,26 +55,6 @@ func setLine(n *yaml.Node, line int) {
 	n.Line, n.Column = line, 1
 	for _, inner := range n.Content {
 		setLine(inner, line)
-	}
-}
-
-// writtenObject returns the user's object, nil if its file does not contain it as it is, such as one that a template
-// creates.
-func (f *Fleet) writtenObject(i *Imported) *yaml.Node {
-	data, err := readBounded(f.tree, i.File)
-	if err != nil || manifest.Check(data, yamlnode.Budget()) != nil {
-		return nil
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var document yaml.Node
-		if dec.Decode(&document) != nil { // the end, or a mistake: the line of the object stays
-			return nil
-		}
-		if len(document.Content) == 1 && document.Content[0].Line == i.Line &&
-			yamlnode.Child(document.Content[0], "kind") != nil {
-			return document.Content[0]
-		}
 	}
 }
 

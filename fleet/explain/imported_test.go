@@ -1,26 +1,30 @@
-package fleet
+package explain_test
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // oneRelease imports one chart with values.
-type oneRelease struct{ target Imported }
+type oneRelease struct{ target fleet.Imported }
 
-func (o oneRelease) Import(context.Context, Tree, ImportRequest) ([]Imported, Problems, error) {
-	return []Imported{o.target}, nil, nil
+func (o oneRelease) Import(context.Context, fleet.Tree, fleet.ImportRequest) ([]fleet.Imported, fleet.Problems, error) {
+	return []fleet.Imported{o.target}, nil, nil
 }
 
-func (o oneRelease) Detect(context.Context, Tree) ([]byte, error) { return nil, nil }
+func (o oneRelease) Detect(context.Context, fleet.Tree) ([]byte, error) { return nil, nil }
 
 // A value of an imported chart overrides the chart's default. Its line is its own if the object contains it as it is,
 // otherwise the object's.
 func TestExplainImported(t *testing.T) {
 	t.Parallel()
-	const fleetText = base +
+	const fleetText = fleettest.Base +
 		"kind: Fleet\nmetadata: {name: x}\nspec:\n  environments: [{name: prod}]\n  import: [{flux: {clusters: {prod: {path: clusters/prod, environment: prod}}}}]\n"
 	values := map[string]any{
 		"replicas": 3.0, "image": map[string]any{"tag": "2", "name": "${cluster.name}"}, "host": "prod.example.com",
@@ -29,14 +33,14 @@ func TestExplainImported(t *testing.T) {
 	release := "kind: ConfigMap\n---\n# the app\nkind: HelmRelease\nspec:\n  values:\n    replicas: 3\n    image: {tag: \"2\",\n      name: \"${cluster.name}\"}\n    host: ${ENV}.example.com\n    args: [-a]\n    none: null\n"
 	application := "kind: Application\nspec:\n  sources:\n  - ref: values\n  - path: objects\n  - helm:\n      valuesObject:\n        replicas: 3\n"
 	for _, c := range []struct {
-		target Imported
+		target fleet.Imported
 		source string
 		want   []string // the last origin of each value
 	}{
 		{
-			Imported{
+			fleet.Imported{
 				Kind: "HelmRelease", File: "release.yaml", Line: 4,
-				Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: values}},
+				Sources: []fleet.ImportedSource{{Helm: &fleet.HelmSource{Path: "chart"}, Values: values}},
 			},
 			"",
 			[]string{
@@ -47,10 +51,10 @@ func TestExplainImported(t *testing.T) {
 			},
 		},
 		{
-			Imported{
+			fleet.Imported{
 				Kind: "Application", File: "application.yaml", Line: 1,
-				Sources: []ImportedSource{{Objects: "{}"}, {
-					Helm:   &HelmSource{Path: "chart"},
+				Sources: []fleet.ImportedSource{{Objects: "{}"}, {
+					Helm:   &fleet.HelmSource{Path: "chart"},
 					Values: map[string]any{"replicas": 3.0},
 				}},
 			},
@@ -58,25 +62,25 @@ func TestExplainImported(t *testing.T) {
 			[]string{"extra chart/values.yaml:3 1 1", "replicas application.yaml:8 3 2"},
 		},
 		{
-			Imported{
+			fleet.Imported{
 				Kind: "ResourceSet", File: "gone.yaml", Line: 5,
-				Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: map[string]any{"replicas": 3.0}}},
+				Sources: []fleet.ImportedSource{{Helm: &fleet.HelmSource{Path: "chart"}, Values: map[string]any{"replicas": 3.0}}},
 			},
 			"",
 			[]string{"extra chart/values.yaml:3 1 1", "replicas gone.yaml:5 3 2 elsewhere"},
 		},
 	} {
 		c.target.Cluster, c.target.App = "prod", "web"
-		f, problems := Loader{Importer: oneRelease{c.target}}.Load(t.Context(),
-			newMemTree(map[string]string{
+		f, problems := fleet.Loader{Importer: oneRelease{c.target}}.Load(t.Context(),
+			fleettest.NewTree(map[string]string{
 				"sluice.yaml": fleetText, "release.yaml": release,
 				"application.yaml": application,
 			}))
 		if err := problems.Err(); err != nil {
 			t.Fatal(err)
 		}
-		chains, err := f.Explain(tinyTarget(t, f, "prod"), c.source, "",
-			Defaults{"chart/values.yaml", []byte("# defaults\nreplicas: 1\nextra: 1\n")})
+		chains, err := explain.Values(f, target(t, f, "prod"), c.source, "",
+			explain.Defaults{File: "chart/values.yaml", Data: []byte("# defaults\nreplicas: 1\nextra: 1\n")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,27 +96,5 @@ func TestExplainImported(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s:\nthe result is\n%q\nwant\n%q", c.target.File, got, c.want)
 		}
-	}
-}
-
-// A chart of an imported target is used at the target's object.
-func TestChartsOfImports(t *testing.T) {
-	t.Parallel()
-	const fleetText = base +
-		"kind: Fleet\nmetadata: {name: x}\nspec:\n  environments: [{name: prod}]\n  import: [{flux: {clusters: {prod: {path: clusters/prod, environment: prod}}}}]\n"
-	chart := HelmSource{Chart: "podinfo", Repo: "https://charts.example.com", Version: "1.0.0"}
-	target := Imported{
-		Cluster: "prod", App: "web", Kind: "HelmRelease", File: "release.yaml", Line: 4,
-		Sources: []ImportedSource{{Objects: "{}"}, {Helm: &chart}},
-	}
-	f, problems := Loader{Importer: oneRelease{target}}.Load(t.Context(),
-		newMemTree(map[string]string{"sluice.yaml": fleetText}))
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
-	uses := f.Charts()
-	if len(uses) != 1 || uses[0].Chart != "podinfo" || uses[0].File != "release.yaml" || uses[0].Line != 4 ||
-		len(uses[0].Targets) != 1 {
-		t.Errorf("the uses are %+v", uses)
 	}
 }

@@ -1,4 +1,4 @@
-package fleet
+package explain
 
 import (
 	"cmp"

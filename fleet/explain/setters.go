@@ -1,4 +1,4 @@
-package fleet
+package explain
 
 import (
 	"path"
@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 )
 
@@ -20,8 +21,8 @@ const (
 
 // setters collects what sets values of one target.
 type setters struct {
-	f      *Fleet
-	target *Imported
+	f      *fleet.Fleet
+	target *fleet.Imported
 	object *yaml.Node // the user's; nil if it is not known
 	read   map[string][]*yaml.Node
 	found  []setter // highest precedence first
@@ -29,7 +30,7 @@ type setters struct {
 
 // settersOf finds what may set values of a source of a target, highest precedence first. It looks at the files that the
 // tool reads for the target; what cannot be read sets nothing here. own are the values in the object itself.
-func settersOf(f *Fleet, i *Imported, object, own *yaml.Node, source int) []setter {
+func settersOf(f *fleet.Fleet, i *fleet.Imported, object, own *yaml.Node, source int) []setter {
 	s := &setters{f: f, target: i, object: object, read: map[string][]*yaml.Node{}}
 	if i.Kind == kindHelmRelease {
 		refs := yamlnode.Child(object, "spec", "valuesFrom")
@@ -62,7 +63,7 @@ func (s *setters) documents(name string) []*yaml.Node {
 		return known
 	}
 	var out []*yaml.Node
-	if data, err := readBounded(s.f.tree, name); err == nil {
+	if data, err := s.f.ReadFile(name); err == nil {
 		out = yamlnode.Documents(data)
 	}
 	s.read[name] = out
@@ -96,7 +97,7 @@ func shift(n *yaml.Node, lines int) {
 // sources are the files that the tool read to build the object of the target, those of the nearest parent first.
 func (s *setters) sources() []string {
 	var out []string
-	for _, p := range Parents(s.f, s.target) {
+	for _, p := range fleet.Parents(s.f, s.target) {
 		out = append(out, p.Reads...)
 	}
 	return out
@@ -192,11 +193,11 @@ func (s *setters) generated(one setter, kustomization *yaml.Node, name, key stri
 // patches adds the patches of a HelmRelease: those of the Kustomization that applies it, then those of the
 // kustomizations that it builds.
 func (s *setters) patches() {
-	parents := Parents(s.f, s.target)
+	parents := fleet.Parents(s.f, s.target)
 	if len(parents) == 0 {
 		return
 	}
-	if object := s.f.writtenObject(parents[0]); object != nil {
+	if object := s.f.Object(parents[0]); object != nil {
 		s.patchList(parents[0].File, yamlnode.Child(object, "spec", "patches"))
 	}
 	for _, name := range parents[0].Reads {

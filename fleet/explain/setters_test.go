@@ -1,4 +1,4 @@
-package fleet
+package explain_test
 
 import (
 	"context"
@@ -7,16 +7,20 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
+	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
 // targets imports a fixed list of targets.
-type targets []Imported
+type targets []fleet.Imported
 
-func (t targets) Import(context.Context, Tree, ImportRequest) ([]Imported, Problems, error) {
+func (t targets) Import(context.Context, fleet.Tree, fleet.ImportRequest) ([]fleet.Imported, fleet.Problems, error) {
 	return slices.Clone(t), nil, nil
 }
 
-func (t targets) Detect(context.Context, Tree) ([]byte, error) { return nil, nil }
+func (t targets) Detect(context.Context, fleet.Tree) ([]byte, error) { return nil, nil }
 
 const fluxFiles = `
 -- sluice.yaml --
@@ -123,22 +127,22 @@ func TestExplainWhatSetsAValue(t *testing.T) {
 		"shared": map[string]any{"deep": true}, "hosts": map[string]any{"main": "web.example.com"},
 		"password": "secret", "token": "t0ken", "sealed": "secret", "chart": 1.0, "stranger": 1.0,
 	}
-	f, problems := Loader{Importer: targets{
+	f, problems := fleet.Loader{Importer: targets{
 		{
 			Cluster: "prod", App: "apps", Kind: "Kustomization", File: "clusters/prod/apps.yaml", Line: 1,
-			Sources: []ImportedSource{{}}, Reads: []string{
+			Sources: []fleet.ImportedSource{{}}, Reads: []string{
 				"base/shared.yaml", "base/web.yaml", "overlays/prod/foreign.yaml", "overlays/prod/gone.yaml",
 				"overlays/prod/kustomization.yaml", "overlays/prod/patch.yaml", "overlays/prod/values/web.yaml",
 			},
 		},
 		{
 			Cluster: "prod", App: "web.web", Parent: "apps", Kind: "HelmRelease", File: "base/web.yaml", Line: 1,
-			Sources: []ImportedSource{{
-				Helm: &HelmSource{Path: "charts/web"}, Values: values,
+			Sources: []fleet.ImportedSource{{
+				Helm: &fleet.HelmSource{Path: "charts/web"}, Values: values,
 				ValuesFiles: []string{"charts/web/values-prod.yaml"},
 			}},
 		},
-	}}.Load(t.Context(), newMemTree(tree))
+	}}.Load(t.Context(), fleettest.NewTree(tree))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -153,11 +157,11 @@ func TestExplainWhatSetsAValue(t *testing.T) {
 	})
 }
 
-func wantPlaces(t *testing.T, f *Fleet, app, source string, want []string) {
+func wantPlaces(t *testing.T, f *fleet.Fleet, app, source string, want []string) {
 	t.Helper()
 	a, _ := f.App(app)
 	c, _ := f.Cluster("prod")
-	chains, err := f.Explain(Target{App: a, Cluster: c}, source, "", Defaults{})
+	chains, err := explain.Values(f, fleet.Target{App: a, Cluster: c}, source, "", explain.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,11 +231,11 @@ func TestExplainWhatSetsAValueOfAnApplication(t *testing.T) {
 		tree[f.Name] = string(f.Data)
 	}
 	files := []string{"charts/web/base.yaml", "charts/web/prod.yaml"}
-	f, problems := Loader{Importer: targets{
+	f, problems := fleet.Loader{Importer: targets{
 		{
 			Cluster: "prod", App: "single", Kind: "Application", File: "single.yaml", Line: 1,
-			Sources: []ImportedSource{{
-				Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files,
+			Sources: []fleet.ImportedSource{{
+				Helm: &fleet.HelmSource{Path: "charts/web"}, ValuesFiles: files,
 				Values: map[string]any{
 					"replicas": 3.0, "image": map[string]any{"tag": "2"}, "config": "text\n", "own": 1.0, "base": 1.0,
 					"both": 2.0,
@@ -240,14 +244,14 @@ func TestExplainWhatSetsAValueOfAnApplication(t *testing.T) {
 		},
 		{
 			Cluster: "prod", App: "set", Kind: "Application", File: "set.yaml", Line: 1,
-			Sources: []ImportedSource{{
-				Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files[:1],
+			Sources: []fleet.ImportedSource{{
+				Helm: &fleet.HelmSource{Path: "charts/web"}, ValuesFiles: files[:1],
 				Values: map[string]any{
 					"own": 1.0, "host": "prod.example.com", "base": 1.0,
 				},
 			}},
 		},
-	}}.Load(t.Context(), newMemTree(tree))
+	}}.Load(t.Context(), fleettest.NewTree(tree))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
