@@ -341,29 +341,27 @@ func chartFiles(tree fleet.Tree, dir, prefix string) ([]renderer.File, error) {
 	return out, nil
 }
 
-// detectArgoCD finds the clusters of a repository of Applications, and the settings of Argo CD; nil if there are no
-// Applications. The note is what ApplicationSets say of clusters that are registered in Argo CD only.
-func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fleet.ArgoCDImport, note string,
-	err error,
-) {
+// detectArgoCD finds the clusters of a repository of Applications, and the settings and the version of Argo CD; nothing
+// if there are no Applications. The note is what ApplicationSets say of clusters that are registered in Argo CD only.
+func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree, into *detected) error {
 	o := i.argocdOptions(tree, nil)
 	found, err := argocd.Servers(ctx, o)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
 	registered, err := argocd.FindRegistered(ctx, o)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
 	if len(found) == 0 {
 		if len(registered.Labels)+len(registered.Names)+len(registered.Charts) == 0 {
-			return nil, "", nil
+			return nil
 		}
 		found = []argocd.Cluster{argocd.Local()} // Argo CD always has it
 	}
-	enabled, err := argocd.EnablesHelm(o)
+	settings, err := argocd.FindSettings(o)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
 	out := map[string]fleet.ArgoCDCluster{}
 	for _, valid := range []bool{true, false} { // a name that needs no change stays
@@ -381,11 +379,16 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fl
 			out[one.Environment] = one
 		}
 	}
-	entry = &fleet.ArgoCDImport{Clusters: out}
-	if enabled {
-		entry.Kustomize.BuildOptions = "--enable-helm"
+	into.argocd, into.note = &fleet.ArgoCDImport{Clusters: out}, registeredNote(registered, out)
+	if settings.EnableHelm {
+		into.argocd.Kustomize.BuildOptions = "--enable-helm"
 	}
-	return entry, registeredNote(registered, out), nil
+	var seen []evidence
+	for _, one := range settings.Installed {
+		seen = append(seen, evidence{version: one.Version, of: one.Chart, at: fmt.Sprintf("%s:%d", one.Origin.File, one.Origin.Line)})
+	}
+	into.argocdVersion = versionFrom(seen, newestArgoCD)
+	return nil
 }
 
 // registeredNote is a comment for sluice.yaml; "" for none.

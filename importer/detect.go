@@ -28,9 +28,10 @@ func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	found := detected{flux: fluxClusters(roots)}
+	found := detected{}
+	found.flux, found.fluxVersions = fluxClusters(roots)
 	if len(found.flux) == 0 { // Argo CD's examples and leftovers in a Flux repository are no clusters
-		if found.argocd, found.note, err = i.detectArgoCD(ctx, tree); err != nil {
+		if err = i.detectArgoCD(ctx, tree, &found); err != nil {
 			return nil, err
 		}
 	}
@@ -42,19 +43,21 @@ func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 
 // detected is what a repository without sluice.yaml describes.
 type detected struct {
-	flux   map[string]fleet.ImportedCluster // by name
-	argocd *fleet.ArgoCDImport              // nil if there are clusters of Flux
-	note   string                           // a comment of the file
+	flux          map[string]fleet.ImportedCluster // by name
+	fluxVersions  map[string]toolVersion           // by cluster
+	argocd        *fleet.ArgoCDImport              // nil if there are clusters of Flux
+	argocdVersion toolVersion
+	note          string // a comment of the file
 }
 
-// fluxClusters names clusters. Those that would share a name get their path in it. Each is in an environment of its
-// own, unless its path names one that several clusters can share.
-func fluxClusters(roots []flux.Root) map[string]fleet.ImportedCluster {
+// fluxClusters names clusters, and gives the version of Flux on each. Those that would share a name get their path in
+// it. Each is in an environment of its own, unless its path names one that several clusters can share.
+func fluxClusters(roots []flux.Root) (map[string]fleet.ImportedCluster, map[string]toolVersion) {
 	named := map[string]int{}
 	for _, r := range roots {
 		named[r.Cluster]++
 	}
-	clusters := map[string]fleet.ImportedCluster{}
+	clusters, versions := map[string]fleet.ImportedCluster{}, map[string]toolVersion{}
 	for _, r := range roots {
 		name := r.Cluster
 		if named[name] > 1 {
@@ -69,8 +72,13 @@ func fluxClusters(roots []flux.Root) map[string]fleet.ImportedCluster {
 			environment = r.Environment
 		}
 		clusters[name] = fleet.ImportedCluster{Path: r.Path, Environment: environment}
+		var seen []evidence
+		for _, one := range r.Installed {
+			seen = append(seen, evidence{version: one.Version, at: one.Origin.String()})
+		}
+		versions[name] = versionFrom(seen, newestFlux)
 	}
-	return clusters
+	return clusters, versions
 }
 
 // invalid are the characters that the name of a cluster cannot have, and runs of others that it cannot have.
@@ -117,7 +125,7 @@ func (d detected) fleet(tree fs.FS) ([]byte, error) {
 			d.argocd.Clusters[name] = c
 		}
 	}
-	sync, entry := "flux", map[string]any{"flux": map[string]any{"clusters": d.flux}}
+	sync, entries := "flux", d.fluxEntries()
 	var environments []string
 	for _, c := range d.flux {
 		environments = append(environments, c.Environment)
@@ -125,17 +133,22 @@ func (d detected) fleet(tree fs.FS) ([]byte, error) {
 	slices.Sort(environments)
 	environments = slices.Compact(environments)
 	if len(d.flux) == 0 {
-		sync, entry = "argocd", map[string]any{"argocd": d.argocd}
+		d.argocd.Version = d.argocdVersion.version
+		sync, entries = "argocd", []any{map[string]any{"argocd": d.argocd}}
 		environments = slices.Sorted(maps.Keys(d.argocd.Clusters))
 	}
 	out, err := yaml.Marshal(map[string]any{
 		"apiVersion": fleet.APIVersion, "kind": "Fleet", "metadata": map[string]any{"name": "fleet"},
-		"spec": map[string]any{"sync": sync, "environments": names(environments), "import": []any{entry}},
+		"spec": map[string]any{"sync": sync, "environments": names(environments), "import": entries},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing sluice.yaml: %w", err)
 	}
 	out = bytes.ReplaceAll(out, []byte(guessedVersion), []byte(guessedVersion+guess))
+	out = d.argocdVersion.comment(out)
+	for _, name := range slices.Sorted(maps.Keys(d.fluxVersions)) {
+		out = d.fluxVersions[name].comment(out)
+	}
 	return append([]byte(d.note), out...), nil
 }
 

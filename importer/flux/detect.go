@@ -28,6 +28,8 @@ type Root struct {
 	Environment string // a name made of the path clusters/<environment>/<cluster>; "" if the path has none
 	Path        string
 	Origin      Origin // of what makes the directory a root
+	// Installed is what the files say about the version of Flux on the cluster, in their order.
+	Installed []Installed
 }
 
 // Detect finds the roots of a repository, by path. It fails if a file cannot be read.
@@ -41,9 +43,12 @@ func (i *Importer) Detect() ([]Root, error) {
 	}
 	s.find()
 	var out []Root
+	versions := s.versions()
 	for _, dir := range slices.Sorted(maps.Keys(s.roots)) {
 		name, environment := clusterName(dir)
-		out = append(out, Root{Cluster: name, Environment: environment, Path: dir, Origin: s.roots[dir]})
+		out = append(out, Root{
+			Cluster: name, Environment: environment, Path: dir, Origin: s.roots[dir], Installed: versions[dir],
+		})
 	}
 	return out, nil
 }
@@ -134,12 +139,13 @@ type appliedObject struct {
 type survey struct {
 	*Importer
 	artifact *artifact
-	facts    map[string]facts    // by file
-	files    []string            // that have Kustomizations
-	closures map[string]closure  // by directory and components
-	parents  map[string][]string // directories whose kustomizations name a path, by the path; see tops
-	roots    map[string]Origin   // that were found
-	reached  map[string]bool     // files that the roots reach
+	facts    map[string]facts           // by file
+	files    []string                   // that have Kustomizations
+	closures map[string]closure         // by directory and components
+	parents  map[string][]string        // directories whose kustomizations name a path, by the path; see tops
+	roots    map[string]Origin          // that were found
+	within   map[string]map[string]bool // files that a root reaches, by root
+	reached  map[string]bool            // files that the roots reach
 }
 
 // closure is what the build of a directory reads.
@@ -155,7 +161,7 @@ func newSurvey(i *Importer) (*survey, error) {
 	}
 	s := &survey{
 		Importer: i, artifact: a, facts: map[string]facts{}, closures: map[string]closure{},
-		roots: map[string]Origin{}, reached: map[string]bool{},
+		roots: map[string]Origin{}, within: map[string]map[string]bool{}, reached: map[string]bool{},
 	}
 	for _, name := range i.commit.files {
 		if !isYAML(name) {
@@ -280,8 +286,8 @@ func (s *survey) take(dir, source string, origin Origin) {
 	if _, ok := s.roots[dir]; ok {
 		return
 	}
-	s.roots[dir] = origin
-	maps.Copy(s.reached, s.reach(dir, source))
+	s.roots[dir], s.within[dir] = origin, s.reach(dir, source)
+	maps.Copy(s.reached, s.within[dir])
 }
 
 // bootstrapped is the rule of `flux bootstrap`: a Kustomization applies the directory that it is written in, from the

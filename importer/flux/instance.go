@@ -43,6 +43,9 @@ func sourceKinds() []string { return []string{kindGitRepository, kindOCIReposito
 // instanceSpec is what Import reads of a FluxInstance's spec, which `instance` in values of the chart flux-instance is
 // too.
 type instanceSpec struct {
+	Distribution struct {
+		Version string `yaml:"version"`
+	} `yaml:"distribution"`
 	Sync struct {
 		Kind string `yaml:"kind"`
 		URL  string `yaml:"url"`
@@ -80,16 +83,22 @@ type instanceValues struct {
 	Instance *instanceSpec `yaml:"instance"`
 }
 
-// syncs finds the places of a file that set up the sync of a cluster. A file that does not decode has none.
-func syncs(data []byte) []syncing {
-	if !bytes.Contains(data, []byte("sync:")) || !bytes.Contains(data, []byte("FluxInstance")) &&
-		!bytes.Contains(data, []byte("instance:")) ||
+// instances finds the places of a file that set up the sync of a cluster, and the versions of Flux that they name. A
+// file that does not decode has none.
+func instances(data []byte) (out []syncing, versions []installed) {
+	if !bytes.Contains(data, []byte("sync:")) && !bytes.Contains(data, []byte("distribution:")) ||
+		!bytes.Contains(data, []byte("FluxInstance")) && !bytes.Contains(data, []byte("instance:")) ||
 		manifest.Check(data, manifest.DefaultBudget()) != nil {
-		return nil
+		return nil, nil
 	}
-	var out []syncing
 	add := func(spec *instanceSpec, namespace string, line int) {
-		if spec == nil || spec.Sync.Path == "" {
+		if spec == nil {
+			return
+		}
+		if version := strings.TrimPrefix(spec.Distribution.Version, "v"); version != "" {
+			versions = append(versions, installed{Version: version, Path: spec.Sync.Path, Line: line})
+		}
+		if spec.Sync.Path == "" {
 			return
 		}
 		one := syncing{
@@ -109,7 +118,7 @@ func syncs(data []byte) []syncing {
 	for {
 		var node yaml.Node
 		if err := dec.Decode(&node); errors.Is(err, io.EOF) || err != nil {
-			return out
+			return out, versions
 		}
 		var file instanceFile
 		if len(node.Content) == 0 || node.Decode(&file) != nil {

@@ -80,6 +80,8 @@ type more struct {
 	Applies []applying `json:",omitempty"`
 	Sources []string   `json:",omitempty"` // kinds and names of the sources in the file
 	Syncs   []syncing  `json:",omitempty"`
+
+	Installed []installed `json:",omitempty"`
 }
 
 // facts reads a file, or recalls what it says.
@@ -102,8 +104,10 @@ func (i *Importer) facts(name string) (facts, error) {
 	if err != nil {
 		return out, err
 	}
-	out = facts{Mentions: mentions(data), more: more{Syncs: syncs(data)}}
+	out = facts{Mentions: mentions(data)}
 	out.Applies, out.Sources = applications(data)
+	out.Syncs, out.Installed = instances(data)
+	out.Installed = append(out.Installed, installs(data)...)
 	if i.Memory != nil {
 		text, err := out.append(nil)
 		if err != nil {
@@ -122,7 +126,7 @@ func (f *facts) append(out []byte) ([]byte, error) {
 		}
 		out = wire.AppendUint(out, uint64(m.Line)) //nolint:gosec // positive
 	}
-	if len(f.Applies)+len(f.Sources)+len(f.Syncs) == 0 {
+	if len(f.Applies)+len(f.Sources)+len(f.Syncs)+len(f.Installed) == 0 {
 		return wire.AppendText(out, ""), nil
 	}
 	text, err := json.Marshal(f.more)
