@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"sort"
 	"strings"
 	"sync"
 
+	"github.com/sluice-gitops/sluice/internal/secret"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -20,15 +23,22 @@ const (
 	inside   = 8 // where a string contains the value
 )
 
-// Masker hides secrets in objects: the values of Secrets, the same values in other places, private keys, and tokens
-// of known forms. It replaces a value by a keyed fingerprint and the value's length, so that a change is visible and
-// the value is not. Without the key, nobody can test guesses against a fingerprint. Call Learn for every object
-// before the first Mask. All methods are safe for concurrent use.
+// Masker hides secrets in objects: the values of Secrets, the same values and their encodings in other places, values
+// of environment variables whose name says secret or that are random, private keys, and tokens of known forms. It
+// replaces a value by a keyed fingerprint and the value's length, so that a change is visible and the value is not.
+// Equal values have equal fingerprints, in a Secret and elsewhere. Without the key, nobody can test guesses against a
+// fingerprint. Call Learn for every object before the first Mask. All methods are safe for concurrent use.
 type Masker struct {
 	key    []byte
 	mu     sync.Mutex
 	values map[string]string // value → replacement
-	all    *strings.Replacer
+	all    *masks            // nil after a change of values
+}
+
+// masks replaces the values that were known when it was made.
+type masks struct {
+	values   map[string]string
+	replacer *strings.Replacer // for values inside of strings
 }
 
 // NewMasker returns a Masker. Equal keys give equal fingerprints; the key must be secret.
@@ -36,53 +46,132 @@ func NewMasker(key []byte) *Masker {
 	return &Masker{key: key, values: map[string]string{}}
 }
 
-// tokenShapes matches private keys, tokens of well-known services, and passwords in URLs.
-var tokenShapes = regexp.MustCompile(strings.Join([]string{
-	`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`,
-	`\b(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}`, `\bgithub_pat_[A-Za-z0-9_]{30,}`,
-	`\bgl(pat|dt|rt|ptt|cbt|soat|ft|imt|agent|oas)-[A-Za-z0-9_\-.]{18,}`,
-	`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`, `\b(AKIA|ASIA)[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_\-]{35}`,
-	`\b[rs]k_(live|test)_[A-Za-z0-9]{16,}`, `\bnpm_[A-Za-z0-9]{36}`, `\bdop_v1_[a-f0-9]{64}`,
-	`\bhv[sb]\.[A-Za-z0-9_\-]{20,}`,
-	`\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{16,}`,
-	`\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`,
-	`\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`, `(://[^/\s:@]{1,100}):[^/\s:@]{1,200}@`,
-}, "|"))
-
-// Learn registers the values of a Secret; it ignores other objects.
+// Learn registers the values of a Secret, of the Secrets of a list, and of Secrets inside an object of another kind. It
+// ignores everything else.
 func (m *Masker) Learn(o manifest.Object) {
-	if !isSecret(o) {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.all = nil
-	each := func(field string, encoded bool) {
-		values, _ := o[field].(map[string]any)
-		for _, v := range values {
-			text, ok := v.(string)
-			if !ok || o["sops"] != nil && strings.HasPrefix(text, "ENC[") {
-				continue
-			}
-			if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); encoded && err == nil {
-				m.learn(string(plain), string(plain))
-				m.learn(text, string(plain))
-				continue
-			}
-			m.learn(text, text)
-			m.learn(base64.StdEncoding.EncodeToString([]byte(text)), text)
-		}
-	}
-	each("data", true)
-	each("stringData", false)
+	m.learnObject(o, isSecret(o))
 }
 
-func (m *Masker) learn(form, plain string) {
-	if trimmed := strings.TrimSpace(form); len(trimmed) >= shortest {
-		m.values[trimmed] = m.fingerprint(plain)
+func (m *Masker) learnBelow(v any) {
+	switch x := v.(type) {
+	case []any:
+		for _, inner := range x {
+			m.learnBelow(inner)
+		}
+	case map[string]any:
+		m.learnObject(x, isSecret(x))
 	}
-	if len(form) >= shortest {
-		m.values[form] = m.fingerprint(plain)
+}
+
+// learnObject registers the values below an object, which is a Secret if hidden is true.
+func (m *Masker) learnObject(o map[string]any, hidden bool) {
+	for key, v := range o {
+		switch field := fieldOf(key); {
+		case hidden && field != "":
+			m.all = nil
+			m.learnValues(v, field == encodedField, o["sops"] != nil)
+		case isSecretList(o) && strings.EqualFold(key, "items"): // which need no kind
+			items, _ := v.([]any)
+			for _, item := range items {
+				if inner, ok := item.(map[string]any); ok {
+					m.learnObject(inner, true)
+				}
+			}
+		default:
+			m.learnBelow(v)
+		}
+	}
+}
+
+// learnValues registers the values below a field of a Secret.
+func (m *Masker) learnValues(v any, encoded, sops bool) {
+	switch x := v.(type) {
+	case map[string]any:
+		for _, inner := range x {
+			m.learnValues(inner, encoded, sops)
+		}
+		return
+	case []any:
+		for _, inner := range x {
+			m.learnValues(inner, encoded, sops)
+		}
+		return
+	}
+	text, ok := secret.Scalar(v)
+	if !ok || sops && secret.Encrypted(text) {
+		return
+	}
+	if plain, ok := decoded(text); encoded && ok {
+		m.learn(text, plain)
+		text = plain
+	}
+	m.learnPlain(text, mostLayers)
+}
+
+// mostLayers is the number of encodings in each other that are looked through.
+const mostLayers = 4
+
+// learnPlain registers a value, its encodings, and what it holds: the text that it encodes, the secrets of a document,
+// of lines such as PASSWORD=value, and of an address.
+func (m *Masker) learnPlain(text string, layers int) {
+	m.learn(text, text)
+	for _, encoding := range encodings {
+		m.learn(encoding.EncodeToString([]byte(text)), text)
+	}
+	if layers == 0 {
+		return
+	}
+	if inner, ok := decoded(text); ok && len(inner) >= shortest && secret.Printable(inner) {
+		m.learnPlain(inner, layers-1)
+	}
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		var document any
+		if json.Unmarshal([]byte(text), &document) == nil {
+			secret.Each("", document, func(found string) { m.learnPlain(found, layers-1) })
+			return
+		}
+	}
+	for _, line := range assignment.FindAllStringSubmatch(text, -1) {
+		if value := strings.Trim(line[2], `"'`); secret.Variable(line[1], value) {
+			m.learnPlain(value, layers-1)
+		}
+	}
+	secret.ReplaceTokens(text, func(found string) string {
+		if found != text {
+			m.learnPlain(found, 0)
+		}
+		return found
+	})
+}
+
+// assignment matches a line that sets a value, as those of .env, properties and YAML files do.
+var assignment = regexp.MustCompile(`(?m)^\s*(?:export\s+)?([\w.-]+)\s*[=:]\s*(\S+)\s*$`)
+
+var encodings = []*base64.Encoding{
+	base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding,
+}
+
+// decoded decodes base64 as the API server does, and its forms for addresses.
+func decoded(text string) (string, bool) {
+	text = strings.TrimSpace(text)
+	for _, encoding := range encodings {
+		if plain, err := encoding.DecodeString(text); err == nil {
+			return string(plain), true
+		}
+	}
+	return "", false
+}
+
+// learn registers a form of a value. A text that is a value itself and the encoding of another has the fingerprint of
+// itself, whatever is registered first.
+func (m *Masker) learn(form, plain string) {
+	mask := m.fingerprint(plain)
+	for _, one := range []string{form, strings.TrimSpace(form)} {
+		if have, ok := m.values[one]; len(one) >= shortest && (!ok || form == plain || have != m.fingerprint(one) && mask < have) {
+			m.values[one] = mask
+		}
 	}
 }
 
@@ -99,22 +188,25 @@ func Masked(text string) bool {
 
 // Mask returns a copy of the object without secrets. It keeps names and kinds.
 func (m *Masker) Mask(o manifest.Object) manifest.Object {
-	m.mu.Lock()
-	if m.all == nil {
-		m.all = m.replacer()
-	}
-	all := m.all
-	m.mu.Unlock()
-	secret := isSecret(o)
-	out := make(manifest.Object, len(o))
+	return m.object(o, isSecret(o), m.masks())
+}
+
+// object masks an object, which is a Secret if hidden is true.
+func (m *Masker) object(o map[string]any, hidden bool, all *masks) map[string]any {
+	list, settings := isSecretList(o), isKind(o, "ConfigMap")
+	out := make(map[string]any, len(o))
 	for k, v := range o {
-		switch {
+		switch field := fieldOf(k); {
 		case k == "apiVersion" || k == "kind":
 			out[k] = v
-		case secret && (k == "data" || k == "stringData"):
-			out[k] = m.maskData(v, k == "data", o["sops"] != nil)
+		case hidden && field != "":
+			out[k] = m.maskData(v, field == encodedField, o["sops"] != nil)
+		case list && strings.EqualFold(k, "items"):
+			out[k] = m.items(v, all)
 		case k == "metadata":
-			out[k] = m.metadata(v, all, secret)
+			out[k] = m.metadata(v, all, hidden)
+		case settings && field != "":
+			out[k] = m.settings(v, all)
 		default:
 			out[k] = m.value(v, all)
 		}
@@ -122,15 +214,74 @@ func (m *Masker) Mask(o manifest.Object) manifest.Object {
 	return out
 }
 
-// Text masks secrets in a text, such as a tool's message.
-func (m *Masker) Text(s string) string {
-	m.mu.Lock()
-	if m.all == nil {
-		m.all = m.replacer()
+// items masks the items of a SecretList, which need no kind.
+func (m *Masker) items(v any, all *masks) any {
+	items, ok := v.([]any)
+	if !ok {
+		return m.fingerprint(fmt.Sprint(v))
 	}
-	all := m.all
-	m.mu.Unlock()
-	return m.text(s, all)
+	out := make([]any, len(items))
+	for i, item := range items {
+		o, ok := item.(map[string]any)
+		if !ok {
+			out[i] = m.fingerprint(fmt.Sprint(item))
+			continue
+		}
+		out[i] = m.object(o, true, all)
+	}
+	return out
+}
+
+// settings masks the data of a ConfigMap, which containers can get as environment variables.
+func (m *Masker) settings(v any, all *masks) any {
+	values, ok := v.(map[string]any)
+	if !ok {
+		return m.value(v, all)
+	}
+	out := make(map[string]any, len(values))
+	for k, v := range values {
+		if text, ok := secret.Scalar(v); ok && secret.Named(k) && !secret.Open(text) {
+			out[m.text(k, all, mostLayers)] = m.known(text, all)
+			continue
+		}
+		out[m.text(k, all, mostLayers)] = m.value(v, all)
+	}
+	return out
+}
+
+// Text masks secrets in a text, such as a tool's message.
+func (m *Masker) Text(s string) string { return m.text(s, m.masks(), mostLayers) }
+
+// Value returns a copy of a value of a chart without secrets: strings below names of secrets, and what Mask hides.
+func (m *Masker) Value(field string, v any) any {
+	all := m.masks()
+	switch x := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, inner := range x {
+			out[k] = m.Value(k, inner)
+		}
+		return m.value(out, all)
+	case []any:
+		out := make([]any, len(x))
+		for i, inner := range x {
+			out[i] = m.Value(field, inner)
+		}
+		return m.value(out, all)
+	}
+	if text, ok := secret.Scalar(v); ok && secret.Variable(field, text) {
+		return m.known(text, all)
+	}
+	return m.value(v, all)
+}
+
+func (m *Masker) masks() *masks {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = &masks{maps.Clone(m.values), m.replacer()}
+	}
+	return m.all
 }
 
 func (m *Masker) replacer() *strings.Replacer {
@@ -153,6 +304,17 @@ func (m *Masker) replacer() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
+// known returns the fingerprint of a secret, as it is in the places where a Secret has the value.
+func (m *Masker) known(text string, all *masks) string {
+	if Masked(text) {
+		return text
+	}
+	if mask, ok := all.values[text]; ok {
+		return mask
+	}
+	return m.fingerprint(text)
+}
+
 // maskData hides a Secret's values. It keeps values that SOPS encrypted.
 func (m *Masker) maskData(v any, encoded, sops bool) any {
 	values, ok := v.(map[string]any)
@@ -161,16 +323,16 @@ func (m *Masker) maskData(v any, encoded, sops bool) any {
 	}
 	out := make(map[string]any, len(values))
 	for k, v := range values {
-		text, isText := v.(string)
-		if !isText {
+		text, ok := secret.Scalar(v)
+		if !ok {
 			text = fmt.Sprint(v)
 		}
-		if sops && strings.HasPrefix(text, "ENC[") && strings.HasSuffix(text, "]") {
+		if sops && secret.Encrypted(text) {
 			out[k] = text
 			continue
 		}
-		if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); encoded && err == nil {
-			text = string(plain)
+		if plain, ok := decoded(text); encoded && ok {
+			text = plain
 		}
 		out[k] = m.fingerprint(text)
 	}
@@ -178,7 +340,7 @@ func (m *Masker) maskData(v any, encoded, sops bool) any {
 }
 
 // metadata keeps an object's names, and hides the copy of a Secret that kubectl writes into its annotations.
-func (m *Masker) metadata(v any, all *strings.Replacer, secret bool) any {
+func (m *Masker) metadata(v any, all *masks, secret bool) any {
 	in, ok := v.(map[string]any)
 	if !ok {
 		return m.value(v, all)
@@ -200,14 +362,22 @@ func (m *Masker) metadata(v any, all *strings.Replacer, secret bool) any {
 	return out
 }
 
-func (m *Masker) value(v any, all *strings.Replacer) any {
+func (m *Masker) value(v any, all *masks) any {
 	switch x := v.(type) {
 	case string:
-		return m.text(x, all)
+		return m.text(x, all, mostLayers)
 	case map[string]any:
+		if isSecret(x) || isSecretList(x) { // inside another object, such as a template
+			return m.object(x, isSecret(x), all)
+		}
 		out := make(map[string]any, len(x))
 		for k, v := range x {
-			out[m.text(k, all)] = m.value(v, all)
+			out[m.text(k, all, mostLayers)] = m.value(v, all)
+		}
+		if name, ok := x["name"].(string); ok { // an environment variable, or a parameter
+			if text, ok := secret.Scalar(x["value"]); ok && secret.Variable(name, text) {
+				out["value"] = m.known(text, all)
+			}
 		}
 		return out
 	case []any:
@@ -217,45 +387,75 @@ func (m *Masker) value(v any, all *strings.Replacer) any {
 		}
 		return out
 	}
+	if text, ok := secret.Scalar(v); ok { // a number
+		if mask, ok := all.values[text]; ok {
+			return mask
+		}
+	}
 	return v
 }
 
-func (m *Masker) text(s string, all *strings.Replacer) string {
-	if len(s) < shortest {
+// text masks a text and, if it is base64, the text that it encodes.
+func (m *Masker) text(s string, all *masks, layers int) string {
+	if len(s) < shortest || Masked(s) {
 		return s
 	}
-	if mask, ok := m.values[s]; ok {
+	if mask, ok := all.values[s]; ok {
 		return mask
 	}
+	whole := s
 	if len(s) >= inside {
-		s = all.Replace(s)
+		s = all.replacer.Replace(s)
 	}
-	if !hinted(s) {
+	s = secret.ReplaceTokens(s, func(found string) string { return m.known(found, all) })
+	if s != whole || layers == 0 || !likeBase64(s) {
 		return s
 	}
-	return tokenShapes.ReplaceAllStringFunc(s, func(found string) string {
-		if start := strings.Index(found, "://"); start == 0 { // a password in a URL
-			user, password, _ := strings.Cut(strings.TrimSuffix(found[3:], "@"), ":")
-			if Masked(password) {
-				return found
-			}
-			return "://" + user + ":" + m.fingerprint(password) + "@"
-		}
-		return m.fingerprint(found)
-	})
-}
-
-// hinted reports whether a text can match tokenShapes. It looks for their fixed parts, which is faster.
-func hinted(s string) bool {
-	for _, hint := range []string{
-		"PRIVATE KEY", "gh", "gl", "xox", "AKIA", "ASIA", "AIza", "k_live_", "k_test_", "npm_", "dop_v1_", "hvs.",
-		"hvb.", "eyJ", "SG.", "AGE-SECRET-KEY-1", "@",
-	} {
-		if strings.Contains(s, hint) {
-			return true
+	if plain, ok := decoded(s); ok && secret.Printable(plain) {
+		switch masked := m.text(plain, all, layers-1); {
+		case masked == plain:
+		case Masked(masked):
+			return masked
+		default:
+			return m.fingerprint(s)
 		}
 	}
-	return false
+	return s
 }
 
-func isSecret(o manifest.Object) bool { return o.Kind() == "Secret" && o.APIVersion() == "v1" }
+// likeBase64 reports whether a text may encode a secret. It is cheaper than to decode it.
+func likeBase64(s string) bool {
+	const least = 12 // characters of an encoded value of 8 bytes
+	if len(s) < least {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte("+/-_=\n", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+const encodedField, plainField = "data", "stringData"
+
+// fieldOf returns which field of a Secret a key is, in any case: a file can have what the API server refuses.
+func fieldOf(key string) string {
+	switch {
+	case strings.EqualFold(key, encodedField):
+		return encodedField
+	case strings.EqualFold(key, plainField):
+		return plainField
+	}
+	return ""
+}
+
+func isKind(o map[string]any, kind string) bool {
+	have, _ := o["kind"].(string)
+	version, _ := o["apiVersion"].(string)
+	return strings.EqualFold(have, kind) && !strings.Contains(version, "/")
+}
+
+func isSecret(o map[string]any) bool     { return isKind(o, "Secret") }
+func isSecretList(o map[string]any) bool { return isKind(o, "SecretList") }

@@ -3,9 +3,11 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/internal/secret"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -26,18 +28,40 @@ func (c *plainCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, 
 // secretBreaches finds Secrets with values in plain text. Sealed and external secrets are other kinds; SOPS marks
 // encrypted values.
 func secretBreaches(o manifest.Object) []breach {
-	if o.Kind() != "Secret" || o.APIVersion() != "v1" || str(o, "type") == "kubernetes.io/service-account-token" {
+	if o.APIVersion() != "v1" || str(o, "type") == "kubernetes.io/service-account-token" {
 		return nil
 	}
-	sops := child(o, "sops")
-	for _, field := range []string{"data", "stringData"} {
-		for key, v := range child(o, field) {
+	switch o.Kind() {
+	case "Secret":
+		return secretValues(o, o, "")
+	case "SecretList": // with a name: others are taken apart
+		items, _ := o["items"].([]any)
+		for i, item := range items {
+			if one, ok := item.(map[string]any); ok {
+				if found := secretValues(o, one, fmt.Sprintf("items[%d].", i)); found != nil {
+					return found
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// secretValues finds values in plain text in the fields of a Secret, which is o or an item of it. The API server ignores
+// fields in another case; the branch would show them.
+func secretValues(o manifest.Object, one map[string]any, at string) []breach {
+	sops := child(one, "sops")
+	for _, field := range slices.Sorted(maps.Keys(one)) {
+		if !strings.EqualFold(field, "data") && !strings.EqualFold(field, "stringData") {
+			continue
+		}
+		for key, v := range child(one, field) {
 			value, _ := v.(string)
-			encrypted := sops != nil && str(sops, "mac") != "" && sopsValue(value)
+			encrypted := sops != nil && str(sops, "mac") != "" && secret.Encrypted(value)
 			if value != "" && !encrypted || v != nil && !isString(v) {
 				return []breach{{
-					rule: RulePlaintextSecret, path: field,
-					message: fmt.Sprintf("the branch would contain the values of the Secret in plain text (such as %s)", firstKey(o, field, key)),
+					rule: RulePlaintextSecret, path: at + field,
+					message: fmt.Sprintf("the branch would contain the values of the Secret in plain text (such as %s)", at+firstKey(one, field, key)),
 					hint:    secretHint(o),
 				}}
 			}
@@ -53,11 +77,8 @@ func secretHint(o manifest.Object) string {
 		Dir, RulePlaintextSecret, "Secret "+strings.TrimPrefix(o.Namespace()+"/"+o.Name(), "/"), RulePlaintextSecret)
 }
 
-// sopsValue reports whether SOPS encrypted a value.
-func sopsValue(s string) bool { return strings.HasPrefix(s, "ENC[") && strings.HasSuffix(s, "]") }
-
 // firstKey returns the path of the first key of a field, so that the message does not depend on the order of a map.
-func firstKey(o manifest.Object, field, key string) string {
+func firstKey(o map[string]any, field, key string) string {
 	for k := range child(o, field) {
 		if k < key {
 			key = k

@@ -191,7 +191,10 @@ spec:
 			"empty secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: ''}",
 			nil,
 		},
-		{"secret by SOPS", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: 'ENC[AES256_GCM,data:x,type:str]'}\nsops: {mac: 'ENC[AES256_GCM,data:y,type:str]'}", nil},
+		{"secret by SOPS", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: 'ENC[AES256_GCM,data:CwE4O1s=,iv:2k/QlLM8WWLAJzr2TVfGRPg7GTQNpHmQlSnLDJlZq0E=,tag:pcNpu0jW1Pv9/xJpnPOX0Q==,type:str]'}\nsops: {mac: 'ENC[AES256_GCM,data:CwE4O1s=,iv:2k/QlLM8WWLAJzr2TVfGRPg7GTQNpHmQlSnLDJlZq0E=,tag:pcNpu0jW1Pv9/xJpnPOX0Q==,type:str]'}", nil},
+		{"secret with something like SOPS", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {password: 'ENC[hunter2]'}\nsops: {mac: x}", []string{"error plaintext-secret Secret stringData"}},
+		{"secret with Data", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nData: {password: aHVudGVyMg==}", []string{"error plaintext-secret Secret Data"}},
+		{"list of secrets", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: SecretList, metadata: {name: l}, items: [{metadata: {name: s, namespace: shop}, data: {password: aHVudGVyMg==}}]}]", []string{"error plaintext-secret Secret data"}},
 		{
 			"secret that only says SOPS",
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}\nsops: {mac: x}",

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/secret"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -64,7 +65,7 @@ func (w *typeWalk) value(t reflect.Type, v any, path string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if text, ok := v.(string); v == nil || ok && (masked(text) || w.encrypted && sopsValue(text)) {
+	if text, ok := v.(string); v == nil || ok && (masked(text) || w.encrypted && secret.Encrypted(text)) {
 		return
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {

@@ -124,7 +124,7 @@ func explanation(chains []explain.Chain, mask *diff.Masker) []string {
 			}
 			shown := "(not shown: the object does not contain it as it is)" // it can come from a Secret
 			if !origin.Elsewhere {
-				shown = mask.Text(fmt.Sprint(origin.Set))
+				shown = fmt.Sprint(mask.Value(chain.Path, origin.Set))
 			}
 			lines = append(lines, fmt.Sprintf("  %s%s  %s  %s:%d", mark, layer, shown, cmp.Or(origin.File, "-"),
 				origin.Line))

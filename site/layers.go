@@ -3,7 +3,6 @@ package site
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/secret"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -298,14 +298,11 @@ func (x *layerReader) contested() {
 	}
 }
 
-// secretName matches the last part of a path whose value is likely a secret.
-var secretName = regexp.MustCompile(`(?i)(passw(or)?d|passphrase|secret|token|credentials?|(api|access|private|signing|encryption)[-_]?key)$`)
-
 // withoutSecrets masks the strings below names that are likely those of secrets.
 func withoutSecrets(name string, v any) any {
 	switch one := v.(type) {
 	case string:
-		if one != "" && secretName.MatchString(name) {
+		if one != "" && secret.Named(name) {
 			return "(masked)"
 		}
 	case map[string]any:
@@ -332,7 +329,7 @@ func (x *layerReader) shown(path string, o explain.Origin) string {
 	if o.Elsewhere { // the value can be that of a Secret, which the mask does not know
 		return "(not in the object)"
 	}
-	if o.Raw != "" && !secretName.MatchString(path) {
+	if o.Raw != "" && !secret.Named(path) {
 		return safetext.Line(safetext.Shorten(o.Raw, valueWidth))
 	}
 	masked := x.mask.Mask(manifest.Object{"value": withoutSecrets(path, o.Set)})

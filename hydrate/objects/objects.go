@@ -202,7 +202,9 @@ func files(list []gitstore.Entry) []File {
 }
 
 // IsSecret reports whether a file may hold a Secret, by its name.
-func IsSecret(name string) bool { return strings.Contains(name, "secret-") }
+func IsSecret(name string) bool {
+	return strings.Contains(name, "secret-") || strings.Contains(name, "secretlist-")
+}
 
 // learn registers the values of a Secret with the masker.
 func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {

@@ -1,9 +1,17 @@
 package helm
 
 import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/secret"
 )
 
 // TemplateError is an error of a template: a mistake in it, or a refusal of the values by `fail` or `required`.
@@ -110,4 +118,58 @@ func (e *SchemaError) Error() string {
 		out.WriteString(f.Message)
 	}
 	return out.String()
+}
+
+// shortestSecret is the number of bytes from which a secret is replaced in errors: less could be part of any word.
+const shortestSecret = 4
+
+// withoutSecrets replaces the values of a release that are secrets, and their encodings, in a TemplateError or a
+// SchemaError. `fail` can quote them, and a schema that refuses a value does.
+func withoutSecrets(err error, values map[string]any) error {
+	template, isTemplate := errors.AsType[*TemplateError](err)
+	schema, isSchema := errors.AsType[*SchemaError](err)
+	if !isTemplate && !isSchema {
+		return err
+	}
+	masks := map[string]string{}
+	secret.Each("", values, func(value string) {
+		if len(value) < shortestSecret {
+			return
+		}
+		mask, quoted := maskOf(value), strconv.Quote(value)
+		for _, form := range []string{value, quoted[1 : len(quoted)-1], base64.StdEncoding.EncodeToString([]byte(value))} {
+			masks[form] = mask
+		}
+		for line := range strings.Lines(value) {
+			if line = strings.TrimSpace(line); len(line) >= 2*shortestSecret && len(line) < len(value) {
+				masks[line] = mask
+			}
+		}
+	})
+	forms := slices.SortedFunc(maps.Keys(masks), func(a, b string) int { // a value may contain another one
+		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
+	})
+	pairs := make([]string, 0, 2*len(forms))
+	for _, form := range forms {
+		pairs = append(pairs, form, masks[form])
+	}
+	replacer := strings.NewReplacer(pairs...)
+	masked := func(text string) string { return secret.ReplaceTokens(replacer.Replace(text), maskOf) }
+	if isTemplate {
+		template.Message = masked(template.Message)
+	}
+	if isSchema {
+		for i := range schema.Failures {
+			schema.Failures[i].Message = masked(schema.Failures[i].Message)
+		}
+	}
+	return err
+}
+
+// maskOf stands for a value in an error. It has no fingerprint, because a rendering depends on no key.
+func maskOf(value string) string {
+	if strings.HasPrefix(value, "‹masked ") {
+		return value
+	}
+	return fmt.Sprintf("‹masked %d bytes›", len(value))
 }

@@ -58,7 +58,8 @@ type part struct {
 	below  []part
 }
 
-// Render renders the chart like `helm template`. The documents are ordered by file name.
+// Render renders the chart like `helm template`. The documents are ordered by file name. Errors do not quote values of
+// the release that are secrets by their names, or because they are random.
 func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -69,6 +70,9 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 		return Result{}, err
 	}
 	in, err := c.prepare(ctx, o)
+	if in != nil {
+		defer func() { err = withoutSecrets(err, in.values) }()
+	}
 	if err != nil {
 		return Result{}, err
 	}

@@ -1,0 +1,65 @@
+package helm
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a chart or a schema says about values does not quote those that are secrets.
+func TestErrorsQuoteNoSecrets(t *testing.T) {
+	const values = `
+auth:
+  adminPassword: hunter2-and-more
+  pin: 73519264
+  existing: my-existing-secret
+  mystery: k9Xw2mQz7RtY4vLp8NcB3sHd
+  url: https://bob:s3cr3tpass@example.com/
+env:
+- {name: DB_PASSWORD, value: 'correct "horse" battery'}
+tls:
+  privateKey: |
+    first line of the key
+    second line of the key
+`
+	leaks := []string{"hunter2", "73519264", "k9Xw2mQz7R", "s3cr3tpass", "horse", "aHVudGVy", "line of the key"}
+	eachVersion(t, func(t *testing.T, v Version) {
+		for name, c := range map[string]struct {
+			files []string
+			want  string
+		}{
+			"fail": {
+				[]string{"templates/a.yaml", `{{ fail (printf "%s %v is not allowed" .Values.auth.existing .Values.auth.adminPassword) }}`},
+				"my-existing-secret ‹masked 16 bytes› is not allowed (the template refuses these values)",
+			},
+			"fail with everything": {
+				[]string{"templates/a.yaml", `{{ fail (printf "%s\n%s\n%q %v" (toYaml .Values) (toJson .Values) .Values.tls.privateKey .Values) }}`},
+				"my-existing-secret",
+			},
+			"encoded": {[]string{"templates/a.yaml", `{{ fail (.Values.auth.adminPassword | b64enc) }}`}, "‹masked 16 bytes›"},
+			"error of a function": {
+				[]string{"templates/a.yaml", `{{ mustToDate "2006" .Values.auth.adminPassword }}`},
+				"cannot parse",
+			},
+			"subchart": {
+				[]string{"charts/s/Chart.yaml", "apiVersion: v2\nname: s\nversion: 1.0.0\n", "charts/s/values.yaml", "token: hunter2-and-more\n",
+					"charts/s/templates/a.yaml", `{{ fail .Values.token }}`},
+				"‹masked 16 bytes›",
+			},
+			"schema": {
+				[]string{"values.schema.json", `{"properties": {"auth": {"properties": {"adminPassword": {"pattern": "^x"}, "pin": {"maximum": 3}}}}}`},
+				"‹masked 16 bytes›' does not match pattern",
+			},
+		} {
+			_, err := chartOf(t, v, append(c.files, "values.yaml", values)...).Render(t.Context(), options(nil))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: the error is %v, want %q", name, err, c.want)
+				continue
+			}
+			for _, leak := range leaks {
+				if strings.Contains(err.Error(), leak) {
+					t.Errorf("%s: %q is in the error: %v", name, leak, err)
+				}
+			}
+		}
+	})
+}
