@@ -32,7 +32,7 @@ type advertised struct {
 const (
 	lineHead   = 4     // hexadecimal digits of a line's length, which counts them
 	longLine   = 65520 // bytes of the longest line
-	hexHash    = 2 * hashSize
+	hexHash    = 2 * len(Hash{})
 	advertRead = 16 << 10 // bytes that are read at once: go-git copies this many for each read
 	noRefs     = "0000000000000000000000000000000000000000 capabilities^{}"
 )

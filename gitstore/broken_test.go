@@ -1,8 +1,6 @@
 package gitstore
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -168,14 +166,5 @@ func TestSilentHost(t *testing.T) {
 	defer cancel()
 	if _, err := b.List(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the error is %v", err)
-	}
-}
-
-// A size that does not fit into an int is an error, not a panic.
-func TestSizeOfAPackedObject(t *testing.T) {
-	t.Parallel()
-	huge := []byte{0xb0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f}
-	if h, err := new(pack).header(bufio.NewReader(bytes.NewReader(huge)), packHeader); err == nil {
-		t.Errorf("size %d", h.size)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
 var errKilled = errors.New("the process was killed here")
@@ -44,14 +47,14 @@ func (m *mortalDisk) step() error {
 }
 
 func (m *mortalDisk) MkdirAll(dir string) error {
-	return errors.Join(m.step(), unless(m.left < 0, func() error { return osDisk{}.MkdirAll(dir) }))
+	return errors.Join(m.step(), unless(m.left < 0, func() error { return disk.OS{}.MkdirAll(dir) }))
 }
 
 func (m *mortalDisk) CreateTemp(dir, pattern string) (*os.File, error) {
 	if err := m.step(); err != nil {
 		return nil, err
 	}
-	f, err := osDisk{}.CreateTemp(dir, pattern)
+	f, err := disk.OS{}.CreateTemp(dir, pattern)
 	if err == nil {
 		m.opened[f.Name()] = true
 	}
@@ -90,7 +93,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	origin := source(t)
 	generous(t, origin)
 	many := t.TempDir() // a mirror with so many packs that the next session merges them
-	for i := range manySmall {
+	for i := range pack.ManySmall {
 		write(t, origin, "a.txt", fmt.Sprint("change ", i))
 		runGit(t, origin, "commit", "-qam", fmt.Sprint("change ", i))
 		s, err := Open(t.Context(), Options{URL: "file://" + origin, CacheDir: many})

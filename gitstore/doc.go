@@ -11,10 +11,10 @@
 // which Git does not read. Like a mirror, it is a cache: it is checked when it is opened, damaged files are removed and
 // fetched again, a process may be killed at any moment, and it may be deleted at any time.
 //
-// Only this package imports go-git. It starts no process, but go-git runs git-upload-pack and git-receive-pack for
-// remotes that are paths. Errors never contain the credentials of Auth; callers tell them apart with errors.Is and
-// errors.As, see errors.go. Only repositories with SHA-1 object names are supported. Objects are untrusted: sizes,
-// names and formats are checked, and errors name the object.
+// Only this package and those below it import go-git. It starts no process, but go-git runs git-upload-pack and
+// git-receive-pack for remotes that are paths. Errors never contain the credentials of Auth; callers tell them apart
+// with errors.Is and errors.As, see errors.go. Only repositories with SHA-1 object names are supported. Objects are
+// untrusted: sizes, names and formats are checked, and errors name the object.
 //
 // The package is not API: it can change in every release.
 package gitstore

@@ -1,7 +1,6 @@
 package gitstore
 
 import (
-	"crypto/sha1" //nolint:gosec // Git's object names
 	"errors"
 	"fmt"
 	"slices"
@@ -138,13 +137,4 @@ func encodeCommit(c CommitSpec) ([]byte, error) {
 	}
 	folded := strings.ReplaceAll(strings.TrimSuffix(signature, "\n"), "\n", "\n ")
 	return []byte(head.String() + "gpgsig " + folded + "\n\n" + message), nil
-}
-
-func hashObject(kind string, data []byte) Hash {
-	var head [32]byte
-	h := sha1.New() //nolint:gosec // Git's object names
-	// A hash returns no error.
-	_, _ = h.Write(append(strconv.AppendInt(append(append(head[:0], kind...), ' '), int64(len(data)), 10), 0))
-	_, _ = h.Write(data)
-	return Hash(h.Sum(head[:0]))
 }

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
-	"syscall"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
 // Errors to check with errors.Is.
 var (
 	// ErrNotFound means that an object, a revision, a remote or a repository does not exist.
-	ErrNotFound = errors.New("object or revision not found")
+	ErrNotFound = pack.ErrNotFound
 	// ErrNoRef is an ErrNotFound of a remote: the remote answered and has no such branch or tag.
 	ErrNoRef = fmt.Errorf("%w on the server", ErrNotFound)
 	// ErrNoRemote means that the repository has no remote of that name.
@@ -22,7 +22,7 @@ var (
 	// ErrShallow means that the answer needs history that this repository lacks and that no remote provides.
 	ErrShallow = errors.New("the local history is incomplete: run `git fetch --unshallow` and try again")
 	// ErrDamaged matches every *DamagedError.
-	ErrDamaged = errors.New("damaged Git data")
+	ErrDamaged = pack.ErrDamaged
 	// ErrRefused matches every *RefusedError.
 	ErrRefused = errors.New("refused by the server")
 	// ErrConflict matches every *ConflictError.
@@ -31,6 +31,14 @@ var (
 	// afterwards.
 	ErrOutcomeUnknown = errors.New("the outcome of the push is unknown")
 )
+
+// ErrTooLarge means that an object exceeds MaxObject. It is an fs.ErrInvalid, because a retry does not help.
+var ErrTooLarge = pack.ErrTooLarge
+
+// DamagedError means that a local file or object differs from what Git wrote: it is truncated, lacks its index, or
+// its content does not match its name. It never describes an answer of a server. A mirror with damaged files can be
+// deleted and cloned again.
+type DamagedError = pack.DamagedError
 
 // kindError is an error that matches kind, with a text of its own.
 type kindError struct {
@@ -111,50 +119,6 @@ func incomplete(err error) error {
 		err = kindf(err, "commit %s is missing%s", missing.object.Short(), missing.remotes(": %s"))
 	}
 	return fmt.Errorf("%w (%w)", ErrShallow, err)
-}
-
-// ErrTooLarge means that an object exceeds the size limit of the store. It is an fs.ErrInvalid, because a retry does
-// not help.
-var ErrTooLarge error = tooLargeError{}
-
-type tooLargeError struct{}
-
-func (tooLargeError) Error() string { return fmt.Sprintf("larger than %d MiB", MaxObject>>20) }
-
-func (tooLargeError) Is(target error) bool { return target == fs.ErrInvalid }
-
-// DamagedError means that a local file or object differs from what Git wrote: it is truncated, lacks its index, or
-// its content does not match its name. It never describes an answer of a server. A mirror with damaged files can be
-// deleted and cloned again.
-type DamagedError struct {
-	Path string // file or folder
-	Err  error
-}
-
-// Error returns the file and the cause.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%s is damaged: %v (run `git fsck`, or clone the repository again)", e.Path, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// Is matches ErrDamaged.
-func (e *DamagedError) Is(target error) bool { return target == ErrDamaged }
-
-// damage classifies an error from reading path. It returns a failed system call unchanged, because that says nothing
-// about the content. Any other error is a DamagedError, including a missing file.
-func damage(path string, err error) error {
-	if err == nil || errors.Is(err, ErrTooLarge) || errors.Is(err, os.ErrClosed) {
-		return err
-	}
-	if _, ok := errors.AsType[syscall.Errno](err); ok && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if errors.Is(err, ErrDamaged) {
-		return err
-	}
-	return &DamagedError{Path: path, Err: err}
 }
 
 // RefusedError means that the server, one of its hooks or one of its rules refused to move a branch.

@@ -10,15 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
 // fetchRequest describes what to fetch.
@@ -222,53 +220,13 @@ func givesAny(server *capability.List) bool {
 	return server.Supports(capability.AllowReachableSHA1InWant)
 }
 
-// keepPack indexes a packfile while it arrives and stores it in the cache. Other goroutines can read the cache
-// meanwhile.
+// keepPack stores a packfile in the cache while it arrives.
 func (s *Store) keepPack(stream io.Reader) error {
 	side, err := s.sideFolder()
 	if err != nil {
 		return err
 	}
-	if err := s.disk.MkdirAll(side.packDir()); err != nil {
-		return err
-	}
-	// go-git writes an index under its final name from the start, so a killed process would leave half of it.
-	// Therefore go-git writes to a temporary folder.
-	temp, err := os.MkdirTemp(side.packDir(), tempFetch)
-	if err != nil {
-		return err
-	}
-	err = s.indexPack(stream, temp, side)
-	if err = errors.Join(err, s.disk.RemoveAll(temp)); err != nil {
-		return err
-	}
-	side.list(true)
-	return nil
-}
-
-func (s *Store) indexPack(stream io.Reader, temp string, side *folder) error {
-	into := filesystem.NewStorage(osfs.New(temp), cache.NewObjectLRU(cache.MiByte))
-	err := packfile.UpdateObjectStorage(into, stream)
-	if err = errors.Join(err, into.Close()); err != nil && !errors.Is(err, packfile.ErrEmptyPackfile) {
-		return err
-	}
-	bases, err := packBases(filepath.Join(temp, "objects", "pack"))
-	if err != nil {
-		return err
-	}
-	for _, base := range bases {
-		final := filepath.Join(side.packDir(), filepath.Base(base))
-		if installed(final) {
-			continue
-		}
-		if err := errors.Join(syncFile(s.disk, base+".pack"), syncFile(s.disk, base+".idx")); err != nil {
-			return err
-		}
-		if err := install(s.disk, final, base+".pack", base+".idx"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return side.Receive(stream)
 }
 
 // sideName is the folder of the cache in a user's repository. Git does not read it, so that objects without complete
@@ -277,25 +235,25 @@ const sideName = "sluice"
 
 // sideFolder opens the cache, and creates it if needed. If the repository is read-only, the cache is a temporary
 // folder.
-func (s *Store) sideFolder() (*folder, error) {
+func (s *Store) sideFolder() (*pack.Folder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.side != nil {
 		return s.side, nil
 	}
 	dir := filepath.Join(s.dir, sideName)
-	pack := filepath.Join("objects", "pack")
-	if s.dir == "" || s.disk.MkdirAll(filepath.Join(dir, pack)) != nil || !writable(filepath.Join(dir, pack)) {
+	packs := filepath.Join("objects", "pack")
+	if s.dir == "" || s.disk.MkdirAll(filepath.Join(dir, packs)) != nil || !writable(filepath.Join(dir, packs)) {
 		temp, err := os.MkdirTemp("", "sluice-objects-")
 		if err != nil {
 			return nil, fmt.Errorf("make a folder for fetched objects: %w", err)
 		}
-		if err := s.disk.MkdirAll(filepath.Join(temp, pack)); err != nil {
+		if err := s.disk.MkdirAll(filepath.Join(temp, packs)); err != nil {
 			return nil, fmt.Errorf("make a folder for fetched objects: %w", err)
 		}
 		dir, s.temp = temp, append(s.temp, temp)
 	}
-	s.side = openCache(dir, s.disk)
+	s.side = pack.OpenCache(dir, s.disk)
 	return s.side, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
 // generous configures a server to provide any object, and to support filters.
@@ -241,7 +243,7 @@ func TestReadOnlyRepository(t *testing.T) {
 	if _, err := s.Snapshot(t.Context(), resolve(t, s, "HEAD").Tree).ReadFile("a.txt"); err != nil {
 		t.Error(err)
 	}
-	temp := s.side.dir
+	temp := s.side.Dir()
 	if err := s.Close(); err != nil || isFolder(temp) {
 		t.Errorf("%s is still there: %v", temp, err)
 	}
@@ -303,7 +305,7 @@ func TestManyFetchesLeaveFewPacks(t *testing.T) {
 	}
 	known := map[Hash]bool{}
 	most, s := 0, first
-	for i := range 3 * manySmall {
+	for i := range 3 * pack.ManySmall {
 		write(t, origin, "a.txt", fmt.Sprint("change ", i))
 		runGit(t, origin, "commit", "-qam", fmt.Sprint("change ", i))
 		s = mirror()
@@ -312,13 +314,13 @@ func TestManyFetchesLeaveFewPacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		known[c.Hash], known[c.Tree] = true, true
-		packs, err := packsOf(s.dir)
+		packs, err := filepath.Glob(filepath.Join(s.dir, "objects", "pack", "*.idx"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, len(packs))
 	}
-	if most > manySmall || most < 2 {
+	if most > pack.ManySmall || most < 2 {
 		t.Errorf("there were up to %d packs", most)
 	}
 	runGit(t, s.dir, "fsck", "--connectivity-only")
@@ -334,23 +336,7 @@ func TestManyFetchesLeaveFewPacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := s.readLocal(tag); err != nil || o.kind != "tag" {
-		t.Errorf("the tag: %q, %v", o.kind, err)
-	}
-}
-
-func TestOldPacksOfACacheArePruned(t *testing.T) {
-	dir := t.TempDir()
-	pack := filepath.Join(dir, "objects", "pack")
-	for i := range manyPacks {
-		write(t, pack, fmt.Sprintf("pack-%03d.pack", i), "")
-		write(t, pack, fmt.Sprintf("pack-%03d.idx", i), "")
-	}
-	if err := prunePacks(dir, osDisk{}); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(pack)
-	if err != nil || len(entries) != manyPacks {
-		t.Errorf("%d files, %v", len(entries), err)
+	if o, err := s.readLocal(tag); err != nil || o.Kind != "tag" {
+		t.Errorf("the tag: %q, %v", o.Kind, err)
 	}
 }

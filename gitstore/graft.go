@@ -83,7 +83,7 @@ func (s *Store) fromLenders(ctx context.Context, hashes []Hash) bool {
 }
 
 // lent reads an object from the stores that this one borrows from.
-func (s *Store) lent(h Hash) (object, error) {
+func (s *Store) lent(h Hash) (Raw, error) {
 	s.mu.RLock()
 	lenders := s.lenders
 	s.mu.RUnlock()
@@ -92,5 +92,5 @@ func (s *Store) lent(h Hash) (object, error) {
 			return o, err
 		}
 	}
-	return object{}, fmt.Errorf("%w: %s", ErrNotFound, h)
+	return Raw{}, fmt.Errorf("%w: %s", ErrNotFound, h)
 }

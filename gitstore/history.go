@@ -267,7 +267,7 @@ func (w *walk) visit(ctx context.Context, p Hash, flags int) error {
 	if err != nil {
 		return err
 	}
-	c, err := parseCommit(p, o.data)
+	c, err := parseCommit(p, o.Data)
 	if err != nil {
 		return err
 	}

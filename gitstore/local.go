@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
 )
 
 // Local returns the branches of this repository. Its Push ignores PerPush.
@@ -68,7 +70,7 @@ func (l *localBranches) refs(ctx context.Context, folder string) (map[string]Has
 	root := filepath.Join(l.store.dir, "refs")
 	err := filepath.WalkDir(filepath.Join(root, folder), func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(p, ".lock") {
-			return errors.Join(ignoreMissing(err), ctx.Err())
+			return errors.Join(disk.IgnoreMissing(err), ctx.Err())
 		}
 		name, err := filepath.Rel(root, p)
 		if err != nil {
@@ -99,7 +101,7 @@ func (l *localBranches) packed() (map[string]Hash, error) {
 	out := map[string]Hash{}
 	data, err := os.ReadFile(l.packedFile())
 	if err != nil {
-		return out, ignoreMissing(err)
+		return out, disk.IgnoreMissing(err)
 	}
 	for line := range bytes.Lines(data) {
 		hash, name, ok := strings.Cut(strings.TrimSpace(string(line)), " ")
@@ -138,7 +140,7 @@ func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pus
 		return nil, err
 	}
 	if w != nil {
-		if err := w.storePack(l.store.own); err != nil {
+		if err := w.pack.StoreIn(l.store.own); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
 )
 
 // newest is the ref of the commit that was fetched last, so that the server sends only newer objects.
@@ -158,6 +160,6 @@ func (s *Store) remember(h Hash) {
 	defer s.refs.Unlock()
 	file := filepath.Join(s.dir, filepath.FromSlash(newest))
 	if s.disk.MkdirAll(filepath.Dir(file)) == nil {
-		_ = writeFile(s.disk, file, h.String()+"\n") // errors do not matter, see above
+		_ = disk.WriteFile(s.disk, file, h.String()+"\n") // errors do not matter, see above
 	}
 }

@@ -1,35 +1,23 @@
 package gitstore
 
 import (
-	"encoding/hex"
-	"fmt"
 	"io/fs"
 	"time"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
 // Hash names a Git object.
-type Hash [20]byte
-
-// String returns the hash in hexadecimal.
-func (h Hash) String() string { return hex.EncodeToString(h[:]) }
-
-// Short returns the first digits of the hash, for messages.
-func (h Hash) Short() string { return h.String()[:10] }
-
-// IsZero reports whether the hash is zero, which names no object.
-func (h Hash) IsZero() bool { return h == Hash{} }
+type Hash = pack.Hash
 
 // ParseHash parses a hash of 40 hexadecimal digits.
-func ParseHash(s string) (Hash, error) {
-	var h Hash
-	if len(s) != 2*len(h) {
-		return h, fmt.Errorf("%q is not an object name", s)
-	}
-	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
-		return Hash{}, fmt.Errorf("%q is not an object name", s)
-	}
-	return h, nil
-}
+func ParseHash(s string) (Hash, error) { return pack.ParseHash(s) }
+
+// MaxObject is the most bytes that are read of one object, whatever its declared size.
+const MaxObject = pack.MaxObject
+
+// Raw is a Git object (blob, tree, commit or tag) as its bytes.
+type Raw = pack.Object
 
 // Mode is a tree entry's mode.
 type Mode uint32

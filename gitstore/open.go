@@ -16,6 +16,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
 // Options select the repository to open, by Dir or URL.
@@ -30,7 +33,7 @@ type Options struct {
 	// see what others push meanwhile. Pushes always compare with the present refs.
 	OneListing bool
 
-	disk disk // nil: the operating system's
+	disk disk.Disk // nil: the operating system's
 }
 
 // Open opens a repository. It contacts no remote yet.
@@ -42,7 +45,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	if o.disk == nil {
-		o.disk = osDisk{}
+		o.disk = disk.OS{}
 	}
 	if o.URL != "" {
 		return openMirror(o)
@@ -129,7 +132,7 @@ func (s *Store) prefer(e endpoint) {
 }
 
 // openGitDir opens a repository. isMirror means that all of it can be fetched again.
-func openGitDir(dir string, d disk, isMirror bool) (*Store, error) {
+func openGitDir(dir string, d disk.Disk, isMirror bool) (*Store, error) {
 	s := newStore()
 	s.dir, s.gitDir, s.disk = dir, dir, d
 	if data, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil { //nolint:gosec // the user's own repository
@@ -145,24 +148,24 @@ func openGitDir(dir string, d disk, isMirror bool) (*Store, error) {
 	s.repo = filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte))
 	c, err := s.repo.Config()
 	if err != nil {
-		return nil, damage(filepath.Join(s.dir, "config"), err)
+		return nil, pack.Damage(filepath.Join(s.dir, "config"), err)
 	}
 	if err := checkFormat(c); err != nil {
 		return nil, err
 	}
 	s.bare = c.Core.IsBare
 	if isMirror {
-		s.own = openCache(s.dir, d)
+		s.own = pack.OpenCache(s.dir, d)
 		s.side = s.own
 		return s, nil
 	}
-	s.own = openFolder(s.dir, d)
+	s.own = pack.OpenFolder(s.dir, d)
 	for _, other := range alternates(s.dir, 0) {
-		s.borrowed = append(s.borrowed, openFolder(other, d))
+		s.borrowed = append(s.borrowed, pack.OpenFolder(other, d))
 	}
 	if at := filepath.Join(s.dir, sideName); isFolder(filepath.Join(at, "objects")) {
-		_ = tidyPacks(at, d) // merging packs only saves time; a read-only repository keeps its packs
-		s.side = openCache(at, d)
+		_ = pack.Tidy(at, d) // merging packs only saves time; a read-only repository keeps its packs
+		s.side = pack.OpenCache(at, d)
 	}
 	return s, nil
 }
@@ -246,7 +249,7 @@ func openMirror(o Options) (*Store, error) {
 		}
 		temp = []string{dir}
 	} else {
-		dir = filepath.Join(o.CacheDir, hashObject("blob", []byte(e.url)).String())
+		dir = filepath.Join(o.CacheDir, pack.Sum("blob", []byte(e.url)).String())
 	}
 	s, err := openOrInit(dir, o.disk)
 	if err != nil {
@@ -262,9 +265,9 @@ func openMirror(o Options) (*Store, error) {
 
 // openOrInit opens a mirror. If it does not exist, or is not a valid repository, it creates a new one; lost objects
 // are fetched again.
-func openOrInit(dir string, d disk) (*Store, error) {
+func openOrInit(dir string, d disk.Disk) (*Store, error) {
 	if isGitDir(dir) {
-		_ = tidyPacks(dir, d) // only saves time
+		_ = pack.Tidy(dir, d) // only saves time
 		s, err := openGitDir(dir, d, true)
 		if !errors.Is(err, ErrDamaged) {
 			return s, err
@@ -278,14 +281,14 @@ func openOrInit(dir string, d disk) (*Store, error) {
 
 // initMirror creates an empty bare repository under a temporary name and renames it, so that another process sees all
 // of it or nothing. If another process created the mirror meanwhile, it keeps that one.
-func initMirror(dir string, d disk) error {
+func initMirror(dir string, d disk.Disk) error {
 	if err := d.MkdirAll(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	if err := removeAbandoned(filepath.Dir(dir), d); err != nil {
+	if err := pack.RemoveAbandoned(filepath.Dir(dir), d); err != nil {
 		return err
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(dir), tempMirror)
+	temp, err := os.MkdirTemp(filepath.Dir(dir), disk.TempMirror)
 	if err != nil {
 		return err
 	}
@@ -300,4 +303,27 @@ func initMirror(dir string, d disk) error {
 		return errors.Join(s.Close(), d.RemoveAll(temp))
 	}
 	return errors.Join(d.RemoveAll(dir), d.Rename(temp, dir)) // remove the remains of a damaged mirror first
+}
+
+// alternates lists the folders that a repository borrows objects from, as `git clone --shared` and --reference set
+// up.
+func alternates(dir string, depth int) []string {
+	const deepest = 5                                                             // as Git
+	data, err := os.ReadFile(filepath.Join(dir, "objects", "info", "alternates")) //nolint:gosec // the user's own repository
+	if err != nil || depth > deepest {
+		return nil
+	}
+	var out []string
+	for line := range strings.SplitSeq(string(data), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") || filepath.Base(line) != "objects" {
+			continue
+		}
+		if !filepath.IsAbs(line) {
+			line = filepath.Join(dir, "objects", line)
+		}
+		out = append(out, filepath.Dir(line))
+		out = append(out, alternates(filepath.Dir(line), depth+1)...)
+	}
+	return out
 }

@@ -24,7 +24,7 @@ func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pu
 		if err != nil {
 			return nil, err
 		}
-		if err := w.storePack(side); err != nil {
+		if err := w.pack.StoreIn(side); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +128,7 @@ func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (
 	case w == nil || w.Len() == 0:
 		req.Packfile = io.NopCloser(emptyPack())
 	default:
-		req.Packfile = io.NopCloser(w.reader())
+		req.Packfile = io.NopCloser(w.pack.Reader())
 	}
 	return req, said, nil
 }

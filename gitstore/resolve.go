@@ -111,12 +111,12 @@ func (s *Store) named(name string) (Hash, error) {
 // abbreviated finds the one commit whose hash begins with name.
 func (s *Store) abbreviated(name string) (Hash, error) {
 	const shortest = 4 // as Git
-	if len(name) < shortest || len(name) > 2*hashSize || s.own == nil || strings.Trim(name, "0123456789abcdef") != "" {
+	if len(name) < shortest || len(name) > 2*len(Hash{}) || s.own == nil || strings.Trim(name, "0123456789abcdef") != "" {
 		return Hash{}, ErrNotFound
 	}
 	var found []Hash
 	for _, f := range s.folders() {
-		for _, h := range f.withPrefix(name) {
+		for _, h := range f.WithPrefix(name) {
 			if s.isCommit(h) && !slices.Contains(found, h) {
 				found = append(found, h)
 			}
@@ -130,7 +130,7 @@ func (s *Store) abbreviated(name string) (Hash, error) {
 
 func (s *Store) isCommit(h Hash) bool {
 	o, err := s.readLocal(h)
-	return err == nil && o.kind == "commit"
+	return err == nil && o.Kind == "commit"
 }
 
 // peel follows annotated tags to their commit.
@@ -141,15 +141,15 @@ func (s *Store) peel(ctx context.Context, h Hash) (Commit, error) {
 		if err != nil {
 			return Commit{}, fmt.Errorf("%s: %w", h.Short(), err)
 		}
-		switch o.kind {
+		switch o.Kind {
 		case "commit":
-			return parseCommit(h, o.data)
+			return parseCommit(h, o.Data)
 		case "tag":
-			if h, err = taggedObject(o.data); err != nil {
+			if h, err = taggedObject(o.Data); err != nil {
 				return Commit{}, fmt.Errorf("tag %s: %w", h, err)
 			}
 		default:
-			return Commit{}, fmt.Errorf("%s is a %s, not a commit", h, o.kind)
+			return Commit{}, fmt.Errorf("%s is a %s, not a commit", h, o.Kind)
 		}
 	}
 	return Commit{}, fmt.Errorf("%s: %w: a tag of a tag of a tag", h, ErrMalformed)

@@ -3,12 +3,15 @@ package gitstore
 import (
 	"errors"
 	"path/filepath"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
 // seenRef returns the ref of a mirror that stores the last accepted tip of a branch. Each output repository has its
 // own refs.
 func seenRef(b Branches, branch string) string {
-	return "refs/sluice/seen/" + hashObject("blob", []byte(b.String())).String() + "/" + branch
+	return "refs/sluice/seen/" + pack.Sum("blob", []byte(b.String())).String() + "/" + branch
 }
 
 // Seen returns the tip of a branch that NoteSeen recorded last. It returns the zero Hash if there is none, or if the
@@ -37,5 +40,5 @@ func (s *Store) NoteSeen(b Branches, branch string, old, tip Hash) error {
 	if err := s.disk.MkdirAll(filepath.Dir(file)); err != nil {
 		return err
 	}
-	return writeFile(s.disk, file, tip.String()+"\n")
+	return disk.WriteFile(s.disk, file, tip.String()+"\n")
 }

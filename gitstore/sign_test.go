@@ -279,7 +279,7 @@ func TestVerifySignature(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		forged := s.keep("commit", bytes.Replace(o.data, []byte("committer "), []byte("committer Mallory "), 1))
+		forged := s.keep("commit", bytes.Replace(o.Data, []byte("committer "), []byte("committer Mallory "), 1))
 		if _, err := s.VerifySignature(t.Context(), forged, allowed); !errors.Is(err, ErrUnverified) {
 			t.Errorf("a changed commit: %v", err)
 		}

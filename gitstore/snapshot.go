@@ -197,8 +197,8 @@ func (s *Snapshot) Lstat(name string) (fs.FileInfo, error) { return s.Stat(name)
 // read them next.
 func (s *Snapshot) blob(name string, h Hash) ([]byte, error) {
 	o, err := s.store.readLocal(h)
-	if err == nil && o.kind == "blob" {
-		return o.data, nil
+	if err == nil && o.Kind == "blob" {
+		return o.Data, nil
 	}
 	if errors.Is(err, ErrNotFound) {
 		const together = 2000

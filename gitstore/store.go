@@ -15,6 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
@@ -26,19 +28,19 @@ type Store struct {
 	bare     bool
 	temp     []string // removed by Close
 
-	disk disk
+	disk disk.Disk
 
 	refs sync.Mutex          // guards repo: go-git's storage is not safe for concurrent use
 	repo *filesystem.Storage // refs, configuration and index; nil in memory
 
-	own      *folder
-	borrowed []*folder
+	own      *pack.Folder
+	borrowed []*pack.Folder
 
 	fetching chan struct{} // a semaphore of one: the second of two fetches often finds that nothing is missing
 
 	mu      sync.RWMutex
-	side    *folder          // the cache of fetched and pushed objects; see sideFolder
-	overlay map[Hash]object  // objects that exist only in memory
+	side    *pack.Folder     // the cache of fetched and pushed objects; see sideFolder
+	overlay map[Hash]Raw     // objects that exist only in memory
 	writers []*Writer        // objects that are not pushed yet
 	sources []endpoint       // remotes for missing objects, the last one that succeeded first
 	others  []endpoint       // other repositories for missing objects; see AddRemote
@@ -54,15 +56,10 @@ type Store struct {
 	signatures *lru.Cache[*verdict] // by commit and list of signers
 }
 
-type object struct {
-	kind string
-	data []byte
-}
-
 func newStore() *Store {
 	signatures := lru.New[*verdict](knownSignatures)
 	return &Store{
-		disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{},
+		disk: disk.OS{}, overlay: map[Hash]Raw{}, trees: map[Hash][]Entry{},
 		fetching: make(chan struct{}, 1), signatures: signatures,
 	}
 }
@@ -74,7 +71,7 @@ func OpenMemory() *Store { return newStore() }
 func (s *Store) Close() error {
 	var errs []error
 	for _, f := range s.folders() {
-		errs = append(errs, f.close())
+		errs = append(errs, f.Close())
 	}
 	for _, other := range s.lenders {
 		errs = append(errs, other.Close())
@@ -91,10 +88,10 @@ func (s *Store) Worktree() string { return s.worktree }
 // RemoteURL returns the address of the repository's remote without credentials; "" if it has none.
 func (s *Store) RemoteURL() string { return redactURL(s.remote) }
 
-func (s *Store) folders() []*folder {
+func (s *Store) folders() []*pack.Folder {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var out []*folder
+	var out []*pack.Folder
 	if s.own != nil {
 		out = append(out, s.own)
 	}
@@ -105,55 +102,55 @@ func (s *Store) folders() []*folder {
 }
 
 // read returns an object from memory, from the repository or from a remote.
-func (s *Store) read(ctx context.Context, h Hash) (object, error) {
+func (s *Store) read(ctx context.Context, h Hash) (Raw, error) {
 	o, err := s.readLocal(h)
 	if !errors.Is(err, ErrNotFound) {
 		return o, err
 	}
 	if err := s.Ensure(ctx, h); err != nil {
-		return object{}, err
+		return Raw{}, err
 	}
 	return s.readLocal(h)
 }
 
-func (s *Store) readLocal(h Hash) (object, error) {
+func (s *Store) readLocal(h Hash) (Raw, error) {
 	if o, ok, err := s.readNew(h); ok || err != nil {
 		return o, err
 	}
 	folders := s.folders()
 	for _, f := range folders {
-		if o, err := f.fromPacks(h); err == nil {
+		if o, err := f.ReadPacked(h); err == nil {
 			return o, nil
 		}
 	}
 	var broken error // another folder may have a good copy
 	for _, f := range folders {
-		o, err := f.read(h)
+		o, err := f.Read(h)
 		switch {
 		case err == nil:
 			return o, nil
 		case errors.Is(err, ErrDamaged):
 			broken = fmt.Errorf("object %s: %w", h, err)
 		case !errors.Is(err, ErrNotFound):
-			return object{}, fmt.Errorf("object %s in %s: %w", h, f.dir, err)
+			return Raw{}, fmt.Errorf("object %s in %s: %w", h, f.Dir(), err)
 		}
 	}
 	if broken != nil {
-		return object{}, broken
+		return Raw{}, broken
 	}
 	return s.lent(h)
 }
 
 // readNew reads an object that is not in the repository yet.
-func (s *Store) readNew(h Hash) (object, bool, error) {
+func (s *Store) readNew(h Hash) (Raw, bool, error) {
 	s.mu.RLock()
 	o, ok := s.overlay[h]
 	writers := s.writers
 	s.mu.RUnlock()
 	for i := 0; i < len(writers) && !ok; i++ {
 		var err error
-		if o, ok, err = writers[i].read(h); err != nil {
-			return object{}, true, err
+		if o, ok, err = writers[i].pack.Read(h); err != nil {
+			return Raw{}, true, err
 		}
 	}
 	return o, ok, nil
@@ -172,8 +169,8 @@ func (s *Store) Has(h Hash) bool {
 		return true
 	}
 	folders := s.folders()
-	if slices.ContainsFunc(folders, func(f *folder) bool { return f.inPacks(h) }) ||
-		slices.ContainsFunc(folders, func(f *folder) bool { return f.has(h) }) {
+	if slices.ContainsFunc(folders, func(f *pack.Folder) bool { return f.HasPacked(h) }) ||
+		slices.ContainsFunc(folders, func(f *pack.Folder) bool { return f.Has(h) }) {
 		return true
 	}
 	s.mu.RLock()
@@ -187,10 +184,10 @@ func (s *Store) typed(ctx context.Context, h Hash, kind string) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", kind, h.Short(), err)
 	}
-	if o.kind != kind {
-		return nil, fmt.Errorf("%s is a %s, not a %s", h, o.kind, kind)
+	if o.Kind != kind {
+		return nil, fmt.Errorf("%s is a %s, not a %s", h, o.Kind, kind)
 	}
-	return o.data, nil
+	return o.Data, nil
 }
 
 // Blob returns a blob's bytes, or ErrTooLarge if it has more than 32 MiB.
@@ -235,10 +232,10 @@ func (s *Store) Commit(ctx context.Context, h Hash) (Commit, error) {
 
 // keep holds an object in memory.
 func (s *Store) keep(kind string, data []byte) Hash {
-	h := hashObject(kind, data)
+	h := pack.Sum(kind, data)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.overlay[h] = object{kind: kind, data: data}
+	s.overlay[h] = Raw{Kind: kind, Data: data}
 	return h
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
 	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
@@ -127,7 +128,7 @@ func (t *transaction) packedInTheWay(branch string) string {
 // load reads packed-refs, and again if it was replaced: only a value that was read after the ref was locked counts.
 func (t *transaction) load() error {
 	info, err := os.Stat(t.branches.packedFile())
-	if ignoreMissing(err) != nil {
+	if disk.IgnoreMissing(err) != nil {
 		return err
 	}
 	if t.loaded && sameFile(info, t.stat) {
@@ -209,7 +210,7 @@ func (m Move) apply(l *localBranches, r lockedRef) error {
 	if m.New.IsZero() {
 		// the reflog may not exist
 		_ = os.Remove(filepath.Join(l.store.dir, "logs", "refs", "heads", filepath.FromSlash(m.Branch)))
-		return errors.Join(ignoreMissing(os.Remove(r.file)), os.Remove(r.lock))
+		return errors.Join(disk.IgnoreMissing(os.Remove(r.file)), os.Remove(r.lock))
 	}
 	if isFolder(r.file) { // empty folders of deleted or packed branches
 		if err := removeEmpty(r.file); err != nil {
@@ -251,7 +252,7 @@ func (t *transaction) unpack(ctx context.Context, names []string) error {
 	defer func() { _ = os.Remove(lock) }()
 	data, err := os.ReadFile(file) //nolint:gosec // the user's own repository
 	if err != nil {
-		return ignoreMissing(err)
+		return disk.IgnoreMissing(err)
 	}
 	var kept bytes.Buffer
 	gone := make(map[string]bool, len(names))

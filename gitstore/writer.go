@@ -1,19 +1,11 @@
 package gitstore
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
-	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"sync"
 
-	"github.com/klauspost/compress/zlib"
+	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
 // Writer collects new objects in one packfile on disk, so that memory stays small. It is safe for concurrent use and
@@ -21,94 +13,43 @@ import (
 // it was stored.
 type Writer struct {
 	store *Store
-	file  packFile
-	slots chan struct{} // has one for each goroutine that compresses
-	pool  sync.Pool     // of *deflater
-	reads sync.Pool     // of *inflater
-
-	mu      sync.RWMutex
-	out     *bufio.Writer
-	offset  int64
-	objects map[Hash]packed
-	order   []Hash
-	trees   map[Hash][]byte // the first trees, because each is read again when its branch is written and judged
-	held    int             // bytes of trees
-	sealed  bool
-	stored  bool // the file has its final name in a folder of objects
+	pack  *pack.Writer
 }
-
-type packed struct {
-	offset int64
-	crc    uint32
-	kind   byte
-	size   int
-}
-
-const (
-	packHeader = 12
-	heldTrees  = 32 << 20 // bytes of trees that a Writer keeps in memory: those of 100,000 usual targets
-)
-
-var errComplete = errors.New("the packfile is already complete")
 
 // NewWriter returns a Writer without objects.
 func (s *Store) NewWriter() (*Writer, error) {
-	dir := ""
-	if s.dir != "" {
-		if dir = filepath.Join(s.dir, "objects", "pack"); s.disk.MkdirAll(dir) != nil {
-			dir = "" // the repository is read-only
-		}
-	}
-	file, err := s.packFile(dir)
+	p, err := s.packWriter()
 	if err != nil {
 		return nil, fmt.Errorf("start a packfile: %w", err)
 	}
-	w := &Writer{
-		store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader,
-		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), objects: map[Hash]packed{}, trees: map[Hash][]byte{},
-	}
-	w.pool.New = newDeflater
-	if _, err := w.out.Write(make([]byte, packHeader)); err != nil {
-		return nil, errors.Join(err, w.Close())
-	}
+	w := &Writer{store: s, pack: p}
 	s.mu.Lock()
 	s.writers = append(slices.Clone(s.writers), w) // readers hold the old list
 	s.mu.Unlock()
 	return w, nil
 }
 
-// packFile creates the file of a Writer.
-func (s *Store) packFile(dir string) (packFile, error) {
+func (s *Store) packWriter() (*pack.Writer, error) {
 	if s.supply != nil {
-		return &memoryFile{}, nil
+		return pack.NewMemoryWriter()
 	}
-	file, err := s.disk.CreateTemp(dir, tempPack)
-	if err != nil && dir != "" { // a repository that may only be read
-		file, err = s.disk.CreateTemp("", tempPack)
+	dir := ""
+	if s.dir != "" {
+		if dir = filepath.Join(s.dir, "objects", "pack"); s.disk.MkdirAll(dir) != nil {
+			dir = "" // the repository is read-only
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return file, nil
+	return pack.NewWriter(s.disk, dir)
 }
 
 // Len returns the number of objects so far.
-func (w *Writer) Len() int {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return len(w.objects)
-}
+func (w *Writer) Len() int { return w.pack.Len() }
 
 // Has reports whether the object is among the new ones.
-func (w *Writer) Has(h Hash) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	_, ok := w.objects[h]
-	return ok
-}
+func (w *Writer) Has(h Hash) bool { return w.pack.Has(h) }
 
 // Blob adds a file's bytes.
-func (w *Writer) Blob(data []byte) (Hash, error) { return w.add("blob", data) }
+func (w *Writer) Blob(data []byte) (Hash, error) { return w.pack.Add("blob", data) }
 
 // Tree adds a directory. It refuses names that are unsafe in a checkout and duplicate names.
 func (w *Writer) Tree(entries []Entry) (Hash, error) {
@@ -116,7 +57,7 @@ func (w *Writer) Tree(entries []Entry) (Hash, error) {
 	if err != nil {
 		return Hash{}, err
 	}
-	return w.add("tree", data)
+	return w.pack.Add("tree", data)
 }
 
 // Commit adds a commit.
@@ -125,192 +66,32 @@ func (w *Writer) Commit(c CommitSpec) (Hash, error) {
 	if err != nil {
 		return Hash{}, err
 	}
-	return w.add("commit", data)
+	return w.pack.Add("commit", data)
 }
 
-func kindByte(kind string) byte {
-	switch kind {
-	case "commit":
-		return 1
-	case "tree":
-		return 2
-	case "tag":
-		return 4
-	default:
-		return 3
-	}
-}
-
-func kindName(kind byte) string {
-	return [...]string{"", "commit", "tree", "blob", "tag"}[kind]
-}
-
-// add hashes and deflates outside the lock.
-func (w *Writer) add(kind string, data []byte) (Hash, error) {
-	h := hashObject(kind, data)
-	if w.Has(h) {
-		return h, nil
-	}
-	if len(data) > MaxObject {
-		return h, fmt.Errorf("a %s of %d bytes: %w", kind, len(data), ErrTooLarge)
-	}
-	w.slots <- struct{}{}
-	defer func() { <-w.slots }()
-	d, _ := w.pool.Get().(*deflater)
-	defer w.pool.Put(d)
-	d.buf.Reset()
-	writeObjectHeader(&d.buf, kindByte(kind), len(data))
-	d.z.Reset(&d.buf)
-	_, err := d.z.Write(data)
-	if err = errors.Join(err, d.z.Close()); err != nil {
-		return h, err
-	}
-	p := packed{crc: crc32.ChecksumIEEE(d.buf.Bytes()), kind: kindByte(kind), size: len(data)}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, known := w.objects[h]; known {
-		return h, nil
-	}
-	if w.sealed {
-		return h, errComplete
-	}
-	if _, err := w.out.Write(d.buf.Bytes()); err != nil {
-		return h, fmt.Errorf("write a packfile: %w", err)
-	}
-	w.added(h, p, d.buf.Len())
-	if kind == "tree" {
-		w.hold(h, data)
-	}
-	return h, nil
-}
-
-// addPacked adds an object as another packfile has it, also one that is too large to be read. It returns false for a
-// delta, and for bytes with another checksum.
-func (w *Writer) addPacked(h Hash, data []byte, crc uint32) (bool, error) {
-	kind, size, header := objectHeader(data)
-	if header == 0 || kind < kindByte("commit") || kind > kindByte("tag") || crc32.ChecksumIEEE(data) != crc {
-		return false, nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, known := w.objects[h]; known {
-		return true, nil
-	}
-	if w.sealed {
-		return false, errComplete
-	}
-	if _, err := w.out.Write(data); err != nil {
-		return false, fmt.Errorf("write a packfile: %w", err)
-	}
-	w.added(h, packed{crc: crc, kind: kind, size: size}, len(data))
-	return true, nil
-}
-
-// added records an object whose bytes were written. The caller holds mu.
-func (w *Writer) added(h Hash, p packed, length int) {
-	p.offset = w.offset
-	w.objects[h] = p
-	w.order = append(w.order, h)
-	w.offset += int64(length)
-}
-
-// hold keeps a tree in memory while there is room. The caller holds mu, and does not change data afterwards.
-func (w *Writer) hold(h Hash, data []byte) {
-	if w.trees != nil && w.held+len(data) <= heldTrees { // nil: the Writer is closed
-		w.held += len(data)
-		w.trees[h] = data
-	}
-}
-
-// deflater is pooled, because allocating zlib's tables costs more than compressing most objects. A Writer limits how
-// many are in use, because each has most of a megabyte, and hundreds of goroutines may wait for the file. The pool of
-// an idle Writer becomes empty.
-type deflater struct {
-	buf bytes.Buffer
-	z   *zlib.Writer
-}
-
-func newDeflater() any {
-	z, err := zlib.NewWriterLevel(nil, zlib.BestSpeed)
-	if err != nil {
-		z = zlib.NewWriter(nil) // not reached: the level is valid
-	}
-	return &deflater{z: z}
-}
-
-// writeObjectHeader writes a header as in gitformat-pack: the kind and the low four bits of the size, then seven bits
-// per byte.
-func writeObjectHeader(buf *bytes.Buffer, kind byte, size int) {
-	b := kind<<4 | byte(size&0x0f)
-	for size >>= 4; size > 0; size >>= 7 {
-		buf.WriteByte(b | 0x80)
-		b = byte(size & 0x7f)
-	}
-	buf.WriteByte(b)
-}
-
-// objectHeader reads what writeObjectHeader wrote. It returns the number of its bytes, 0 if there is no header.
-func objectHeader(data []byte) (kind byte, size, length int) {
-	const most = 5 // bytes: 4 + 4×7 bits of a size
-	for i, b := range data[:min(most, len(data))] {
-		if i == 0 {
-			kind, size = b>>4&7, int(b&0x0f)
-		} else {
-			size |= int(b&0x7f) << (7*i - 3)
+// Raws calls f for each object of the Writer, in the order in which they were added.
+func (w *Writer) Raws(f func(Raw) error) error {
+	for _, h := range w.pack.Hashes() {
+		o, ok, err := w.pack.Read(h)
+		if err == nil && !ok {
+			err = fmt.Errorf("%w: %s", ErrNotFound, h)
 		}
-		if b&0x80 == 0 {
-			return kind, size, i + 1
+		if err == nil {
+			err = f(o)
 		}
-	}
-	return 0, 0, 0
-}
-
-// read returns an object of the Writer, pushed or not.
-func (w *Writer) read(h Hash) (object, bool, error) {
-	w.mu.RLock()
-	tree, held := w.trees[h]
-	_, ok := w.objects[h]
-	w.mu.RUnlock()
-	switch {
-	case held:
-		return object{kind: "tree", data: tree}, true, nil
-	case !ok:
-		return object{}, false, nil
-	}
-	w.mu.Lock()
-	p, end := w.objects[h], w.offset
-	var err error
-	if !w.sealed {
-		err = w.out.Flush()
-	}
-	w.mu.Unlock()
-	var data []byte
-	if err == nil {
-		data, err = w.inflate(io.NewSectionReader(w.file, p.offset, end-p.offset), p.size)
-	}
-	if errors.Is(err, os.ErrClosed) { // closed meanwhile: pushed objects are in a repository
-		return object{}, false, nil
-	}
-	return object{kind: kindName(p.kind), data: data}, true, err
-}
-
-func (w *Writer) inflate(packed io.Reader, size int) ([]byte, error) {
-	f, ok := w.reads.Get().(*inflater)
-	if !ok {
-		f = &inflater{in: bufio.NewReader(nil)}
-	}
-	defer w.reads.Put(f)
-	f.in.Reset(packed)
-	for {
-		b, err := f.in.ReadByte()
 		if err != nil {
-			return nil, err
-		}
-		if b&0x80 == 0 { // the header's last byte
-			break
+			return err
 		}
 	}
-	return f.read(size)
+	return nil
+}
+
+// AddRaw adds an object and returns its hash.
+func (w *Writer) AddRaw(r Raw) (Hash, error) {
+	if r.Kind != "blob" && r.Kind != "tree" && r.Kind != "commit" {
+		return Hash{}, fmt.Errorf("an object of kind %q cannot be added", r.Kind)
+	}
+	return w.pack.Add(r.Kind, r.Data)
 }
 
 // Close removes the temporary file. Objects that were stored in a repository stay.
@@ -318,12 +99,5 @@ func (w *Writer) Close() error {
 	w.store.mu.Lock()
 	w.store.writers = slices.DeleteFunc(slices.Clone(w.store.writers), func(other *Writer) bool { return other == w })
 	w.store.mu.Unlock()
-	w.mu.Lock()
-	w.trees = nil // nothing is held any more
-	w.mu.Unlock()
-	err := w.file.Close()
-	if !w.stored {
-		err = errors.Join(err, w.store.disk.RemoveAll(w.file.Name()))
-	}
-	return err
+	return w.pack.Close()
 }

@@ -163,47 +163,6 @@ func TestIdleWriterKeepsNoCompressors(t *testing.T) {
 	runtime.KeepAlive(w)
 }
 
-// A Writer reads its trees from memory, and those above the limit from its packfile.
-func TestWriterHoldsTrees(t *testing.T) {
-	s := supplied()
-	w := writer(t, s)
-	blob, err := w.Blob([]byte("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := w.Tree([]Entry{{"a", ModeFile, blob}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.held = heldTrees
-	second, err := w.Tree([]Entry{{"b", ModeFile, blob}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w.trees[first] == nil || w.trees[second] != nil {
-		t.Error("the wrong trees are held")
-	}
-	for name, h := range map[string]Hash{"a": first, "b": second} {
-		if got, err := s.Tree(t.Context(), h); err != nil || len(got) != 1 || got[0].Name != name {
-			t.Errorf("%s: the result of Tree is %+v, the error is %v", name, got, err)
-		}
-	}
-}
-
-// A task that ends late may still have a Writer that was closed. It holds no trees, not even the empty one.
-func TestClosedWriterHoldsNothing(t *testing.T) {
-	w, err := supplied().NewWriter()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Tree(nil); err != nil || len(w.trees) > 0 {
-		t.Errorf("%d trees, %v", len(w.trees), err)
-	}
-}
-
 // Who lists the Writers before one of them is closed may ask it afterwards. An object that was only in its buffer is
 // one that it does not have.
 func TestClosedWriterIsAsked(t *testing.T) {
@@ -220,8 +179,8 @@ func TestClosedWriterIsAsked(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if o, ok, err := w.read(h); ok || err != nil {
-			t.Errorf("%s: the data is %q, ok is %t, the error is %v", name, o.data, ok, err)
+		if o, ok, err := w.pack.Read(h); ok || err != nil {
+			t.Errorf("%s: the data is %q, ok is %t, the error is %v", name, o.Data, ok, err)
 		}
 	}
 }

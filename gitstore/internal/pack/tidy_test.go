@@ -1,4 +1,4 @@
-package gitstore
+package pack
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
 )
 
 // Merging keeps what real git packed, deltas included, and what Writers packed, in a pack that git verifies.
@@ -23,13 +25,13 @@ func TestMergedPacks(t *testing.T) {
 	runGit(t, dir, "tag", "-a", "-m", "a tag", "v1")
 	runGit(t, dir, "repack", "-adfq")
 	git := filepath.Join(dir, ".git")
-	s := open(t, Options{Dir: dir})
-	for i := range manySmall {
-		w := writer(t, s)
-		if _, err := w.Blob(fmt.Appendf(nil, "object %d", i)); err != nil {
+	objects := folder(t, git)
+	for i := range ManySmall {
+		w := writer(t, git)
+		if _, err := w.Add("blob", fmt.Appendf(nil, "object %d", i)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.storePack(s.own); err != nil {
+		if err := w.StoreIn(objects); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +44,7 @@ func TestMergedPacks(t *testing.T) {
 		t.Fatal("git made no delta")
 	}
 	before := list()
-	if err := mergePacks(git, osDisk{}); err != nil {
+	if err := mergePacks(git, disk.OS{}); err != nil {
 		t.Fatal(err)
 	}
 	packs, err := packsOf(git)
@@ -61,17 +63,17 @@ func TestPackedObjectsAreCopied(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--bare")
-	s := open(t, Options{Dir: dir})
-	w := writer(t, s)
+	objects := folder(t, dir)
+	w := writer(t, dir)
 	var all []Hash
 	for i := range 50 {
-		h, err := w.Blob(bytes.Repeat(fmt.Appendf(nil, "text %d ", i), 100))
+		h, err := w.Add("blob", bytes.Repeat(fmt.Appendf(nil, "text %d ", i), 100))
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, h)
 	}
-	if err := w.storePack(s.own); err != nil {
+	if err := w.StoreIn(objects); err != nil {
 		t.Fatal(err)
 	}
 	packs, err := packsOf(dir)
@@ -88,7 +90,7 @@ func TestPackedObjectsAreCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := writer(t, s)
+	again := writer(t, dir)
 	copied := 0
 	for i, place := range packedPlaces(index, len(data)-hashSize) {
 		text := data[place.begin:place.end]
@@ -107,8 +109,8 @@ func TestPackedObjectsAreCopied(t *testing.T) {
 		if ok {
 			copied++
 		}
-		if o, found, err := again.read(index.name(i)); !found || err != nil ||
-			hashObject(o.kind, o.data) != index.name(i) || !slices.Contains(all, index.name(i)) {
+		if o, found, err := again.Read(index.name(i)); !found || err != nil ||
+			Sum(o.Kind, o.Data) != index.name(i) || !slices.Contains(all, index.name(i)) {
 			t.Errorf("object %d: %v, %v", i, found, err)
 		}
 	}
@@ -124,21 +126,21 @@ func TestDamagedPacksAreMerged(t *testing.T) {
 	for suffix, at := range map[string]int{".pack": 25, ".idx": 9} {
 		dir := t.TempDir()
 		runGit(t, dir, "init", "-q", "--bare")
-		s := open(t, Options{Dir: dir})
+		objects := folder(t, dir)
 		var all []Hash
-		for i := range manySmall {
-			w := writer(t, s)
-			h, err := w.Blob(bytes.Repeat(fmt.Appendf(nil, "text %d ", i), 100))
+		for i := range ManySmall {
+			w := writer(t, dir)
+			h, err := w.Add("blob", bytes.Repeat(fmt.Appendf(nil, "text %d ", i), 100))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.storePack(s.own); err != nil {
+			if err := w.StoreIn(objects); err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, h)
 		}
 		name := ""
-		for _, p := range s.own.packs {
+		for _, p := range objects.packs {
 			if _, ok, err := p.index.find(all[0]); ok && err == nil {
 				name = p.base + suffix
 			}
@@ -154,13 +156,13 @@ func TestDamagedPacksAreMerged(t *testing.T) {
 		if err := os.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := mergePacks(dir, osDisk{}); err != nil {
+		if err := mergePacks(dir, disk.OS{}); err != nil {
 			t.Fatal(err)
 		}
-		after := openCache(dir, osDisk{})
-		defer func() { _ = after.close() }() // opened for reading only
+		after := OpenCache(dir, disk.OS{})
+		defer func() { _ = after.Close() }() // opened for reading only
 		for i, h := range all {
-			if _, err := after.read(h); (err == nil) != (i > 0) {
+			if _, err := after.Read(h); (err == nil) != (i > 0) {
 				t.Errorf("object %d: %v", i, err)
 			}
 		}
@@ -176,17 +178,17 @@ func TestPacksWithATooLargeObjectAreMerged(t *testing.T) {
 	runGit(t, dir, "commit", "-qm", "large")
 	runGit(t, dir, "repack", "-adfq")
 	git := filepath.Join(dir, ".git")
-	s := open(t, Options{Dir: dir})
-	for i := range manySmall {
-		w := writer(t, s)
-		if _, err := w.Blob(fmt.Appendf(nil, "object %d", i)); err != nil {
+	objects := folder(t, git)
+	for i := range ManySmall {
+		w := writer(t, git)
+		if _, err := w.Add("blob", fmt.Appendf(nil, "object %d", i)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.storePack(s.own); err != nil {
+		if err := w.StoreIn(objects); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := mergePacks(git, osDisk{}); err != nil {
+	if err := mergePacks(git, disk.OS{}); err != nil {
 		t.Fatal(err)
 	}
 	packs, err := packsOf(git)
@@ -194,4 +196,20 @@ func TestPacksWithATooLargeObjectAreMerged(t *testing.T) {
 		t.Fatalf("%d packs, %v", len(packs), err)
 	}
 	runGit(t, dir, "fsck", "--full")
+}
+
+func TestOldPacksOfACacheArePruned(t *testing.T) {
+	dir := t.TempDir()
+	packs := filepath.Join(dir, "objects", "pack")
+	for i := range manyPacks {
+		write(t, packs, fmt.Sprintf("pack-%03d.pack", i), "")
+		write(t, packs, fmt.Sprintf("pack-%03d.idx", i), "")
+	}
+	if err := prunePacks(dir, disk.OS{}); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(packs)
+	if err != nil || len(entries) != manyPacks {
+		t.Errorf("%d files, %v", len(entries), err)
+	}
 }

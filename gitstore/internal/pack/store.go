@@ -1,4 +1,4 @@
-package gitstore
+package pack
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
 )
 
 // seal completes the packfile: it writes the number of objects into the header, and the checksum at the end.
@@ -43,13 +43,14 @@ func (w *Writer) seal() error {
 	return nil
 }
 
-// reader reads the sealed packfile.
-func (w *Writer) reader() io.Reader {
+// Reader reads the packfile, which StoreIn has completed.
+func (w *Writer) Reader() io.Reader {
 	return io.NewSectionReader(w.file, 0, w.offset+sha1.Size)
 }
 
-// storePack moves the packfile into a folder of objects.
-func (w *Writer) storePack(into *folder) error {
+// StoreIn completes the packfile and moves it into a folder of objects, or copies it if another folder has it already.
+// A nil folder only completes it.
+func (w *Writer) StoreIn(into *Folder) error {
 	if err := w.seal(); err != nil {
 		return fmt.Errorf("complete the packfile: %w", err)
 	}
@@ -60,7 +61,7 @@ func (w *Writer) storePack(into *folder) error {
 	if err != nil {
 		return err
 	}
-	if err := w.storeIn(into, checksum); err != nil {
+	if err := w.install(into, checksum); err != nil {
 		return fmt.Errorf("store the packfile: %w", err)
 	}
 	into.list(true)
@@ -68,15 +69,15 @@ func (w *Writer) storePack(into *folder) error {
 }
 
 // checksum returns the checksum of a sealed packfile, which is part of its name.
-func (w *Writer) checksum() (plumbing.Hash, error) {
-	var out plumbing.Hash
+func (w *Writer) checksum() (Hash, error) {
+	var out Hash
 	if _, err := w.file.ReadAt(out[:], w.offset); err != nil {
 		return out, fmt.Errorf("complete the packfile: %w", err)
 	}
 	return out, nil
 }
 
-func (w *Writer) storeIn(into *folder, checksum plumbing.Hash) (err error) {
+func (w *Writer) install(into *Folder, checksum Hash) (err error) {
 	dir, d := into.packDir(), into.disk
 	if err := d.MkdirAll(dir); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (w *Writer) storeIn(into *folder, checksum plumbing.Hash) (err error) {
 	if !w.stored {
 		file, ok := w.file.(*os.File)
 		if !ok {
-			return fmt.Errorf("store a packfile: %w", errNoDisk)
+			return fmt.Errorf("store a packfile: %w", disk.ErrNone)
 		}
 		err = errors.Join(file.Chmod(0o444), d.Sync(file))
 		if err == nil {
@@ -104,7 +105,7 @@ func (w *Writer) storeIn(into *folder, checksum plumbing.Hash) (err error) {
 			return err
 		}
 	}
-	name, err := copyTemp(d, w.reader(), dir) // already stored elsewhere, or on another file system
+	name, err := disk.CopyTemp(d, w.Reader(), dir) // already stored elsewhere, or on another file system
 	if err != nil {
 		return err
 	}
@@ -112,12 +113,12 @@ func (w *Writer) storeIn(into *folder, checksum plumbing.Hash) (err error) {
 }
 
 // writeIndex writes the packfile's index from the recorded offsets and checksums, and returns its temporary name.
-func (w *Writer) writeIndex(d disk, dir string, checksum plumbing.Hash) (string, error) {
-	out, err := d.CreateTemp(dir, tempIndex)
+func (w *Writer) writeIndex(d disk.Disk, dir string, checksum Hash) (string, error) {
+	out, err := d.CreateTemp(dir, disk.TempIndex)
 	if err != nil {
 		return "", err
 	}
-	_, err = out.Write(encodeIndex(w.order, w.objects, Hash(checksum)))
+	_, err = out.Write(encodeIndex(w.order, w.objects, checksum))
 	return out.Name(), errors.Join(err, out.Chmod(0o444), d.Sync(out), out.Close())
 }
 

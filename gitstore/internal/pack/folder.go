@@ -1,4 +1,4 @@
-package gitstore
+package pack
 
 import (
 	"bufio"
@@ -14,17 +14,16 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/cache"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
 )
 
-// MaxObject is the most bytes that are read of one object, whatever its declared size.
-const MaxObject = 32 << 20
-
-// folder is one object directory: the repository's own, one that it borrows from, or the cache beside it. It is safe
+// Folder is one object directory: the repository's own, one that it borrows from, or the cache beside it. It is safe
 // for concurrent use. The caller owns the bytes that it returns.
-type folder struct {
+type Folder struct {
 	dir   string // holds objects/
 	cache bool   // all of it can be fetched again, so damaged packs are removed rather than reported
-	disk  disk
+	disk  disk.Disk
 
 	known     *cache.BufferLRU // by pack.key
 	inflaters sync.Pool        // of *inflater
@@ -38,22 +37,25 @@ type folder struct {
 	seen   time.Time // modification time of objects/pack when packs was read
 }
 
-// openFolder opens the objects below dir.
-func openFolder(dir string, d disk) *folder {
+// OpenFolder opens the objects below dir.
+func OpenFolder(dir string, d disk.Disk) *Folder {
 	const cacheSize = 16 * cache.MiByte
-	return &folder{dir: dir, disk: d, known: cache.NewBufferLRU(cacheSize), broken: map[string]error{}}
+	return &Folder{dir: dir, disk: d, known: cache.NewBufferLRU(cacheSize), broken: map[string]error{}}
 }
 
-// openCache opens a folder whose content can be fetched again.
-func openCache(dir string, d disk) *folder {
-	f := openFolder(dir, d)
+// OpenCache opens a folder whose content can be fetched again.
+func OpenCache(dir string, d disk.Disk) *Folder {
+	f := OpenFolder(dir, d)
 	f.cache = true
 	return f
 }
 
-func (f *folder) packDir() string { return filepath.Join(f.dir, "objects", "pack") }
+// Dir returns the folder that holds objects/.
+func (f *Folder) Dir() string { return f.dir }
 
-func (f *folder) packTime() time.Time {
+func (f *Folder) packDir() string { return filepath.Join(f.dir, "objects", "pack") }
+
+func (f *Folder) packTime() time.Time {
 	info, err := os.Stat(f.packDir())
 	if err != nil {
 		return time.Time{}
@@ -61,8 +63,8 @@ func (f *folder) packTime() time.Time {
 	return info.ModTime()
 }
 
-// read returns an object, or ErrNotFound. It notices packs that other processes add or remove.
-func (f *folder) read(h Hash) (object, error) {
+// Read returns an object, or ErrNotFound. It notices packs that other processes add or remove.
+func (f *Folder) Read(h Hash) (Object, error) {
 	f.list(false)
 	o, err := f.lookup(h)
 	if err != nil && !errors.Is(err, ErrTooLarge) && f.refresh() {
@@ -71,16 +73,16 @@ func (f *folder) read(h Hash) (object, error) {
 	return o, err
 }
 
-// fromPacks returns an object of the packs that are open, or an error. A store tries it with all folders before read:
-// read looks for a file and for new packs in a folder that does not have the object, which costs more than reading it
+// ReadPacked returns an object of the packs that are open, or an error. A store tries it with all folders before Read:
+// Read looks for a file and for new packs in a folder that does not have the object, which costs more than reading it
 // from a pack of another folder.
-func (f *folder) fromPacks(h Hash) (object, error) {
+func (f *Folder) ReadPacked(h Hash) (Object, error) {
 	f.list(false)
 	o, _, err := f.packed(h)
 	return o, err
 }
 
-func (f *folder) lookup(h Hash) (object, error) {
+func (f *Folder) lookup(h Hash) (Object, error) {
 	o, bad, err := f.packed(h)
 	if bad != nil && f.cache {
 		f.discard(bad) // another pack may have the object; otherwise it will be fetched again
@@ -93,11 +95,11 @@ func (f *folder) lookup(h Hash) (object, error) {
 	if looseErr == nil || errors.Is(err, ErrNotFound) {
 		return loose, looseErr
 	}
-	return object{}, err
+	return Object{}, err
 }
 
 // packed reads an object from the packs. bad is a pack whose index has the object, but whose data is damaged.
-func (f *folder) packed(h Hash) (o object, bad *pack, err error) {
+func (f *Folder) packed(h Hash) (o Object, bad *pack, err error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	err = ErrNotFound
@@ -109,27 +111,27 @@ func (f *folder) packed(h Hash) (o object, bad *pack, err error) {
 		if findErr == nil {
 			o, findErr = p.at(offset, f.known)
 		}
-		if findErr == nil && hashObject(o.kind, o.data) != h {
+		if findErr == nil && Sum(o.Kind, o.Data) != h {
 			findErr = fmt.Errorf("object %s has other content", h)
 		}
 		if findErr == nil {
-			o.data = bytes.Clone(o.data)
+			o.Data = bytes.Clone(o.Data)
 			return o, nil, nil
 		}
-		if err = damage(p.base+".pack", findErr); errors.Is(err, ErrDamaged) {
+		if err = Damage(p.base+".pack", findErr); errors.Is(err, ErrDamaged) {
 			bad = p
 			continue
 		}
-		return object{}, nil, err
+		return Object{}, nil, err
 	}
 	if err == ErrNotFound { //nolint:errorlint // set above
 		err = f.missing()
 	}
-	return object{}, bad, err
+	return Object{}, bad, err
 }
 
 // missing returns the reason why an object is not found: a pack that cannot be opened may hold it.
-func (f *folder) missing() error {
+func (f *Folder) missing() error {
 	if f.cache {
 		return ErrNotFound
 	}
@@ -139,19 +141,19 @@ func (f *folder) missing() error {
 	return ErrNotFound
 }
 
-func (f *folder) looseFile(h Hash) string {
+func (f *Folder) looseFile(h Hash) string {
 	name := h.String()
 	return filepath.Join(f.dir, "objects", name[:2], name[2:])
 }
 
-func (f *folder) loose(h Hash) (object, error) {
+func (f *Folder) loose(h Hash) (Object, error) {
 	name := f.looseFile(h)
 	file, err := os.Open(name) //nolint:gosec // a repository's object
 	if errors.Is(err, fs.ErrNotExist) {
-		return object{}, ErrNotFound
+		return Object{}, ErrNotFound
 	}
 	if err != nil {
-		return object{}, err
+		return Object{}, err
 	}
 	defer func() { _ = file.Close() }() // opened for reading only
 	in, ok := f.inflaters.Get().(*inflater)
@@ -160,27 +162,28 @@ func (f *folder) loose(h Hash) (object, error) {
 	}
 	defer f.inflaters.Put(in)
 	o, err := in.loose(file)
-	if err == nil && hashObject(o.kind, o.data) != h {
+	if err == nil && Sum(o.Kind, o.Data) != h {
 		err = errors.New("its content is not what its name says")
 	}
-	return o, damage(name, err)
+	return o, Damage(name, err)
 }
 
-func (f *folder) has(h Hash) bool {
+// Has reports whether the folder has an object. It notices packs that other processes add.
+func (f *Folder) Has(h Hash) bool {
 	f.list(false)
 	return f.hasNow(h) || f.refresh() && f.hasNow(h)
 }
 
-func (f *folder) hasNow(h Hash) bool {
-	if f.inPacks(h) {
+func (f *Folder) hasNow(h Hash) bool {
+	if f.HasPacked(h) {
 		return true
 	}
 	_, err := os.Stat(f.looseFile(h))
 	return err == nil
 }
 
-// inPacks reports whether one of the packs that are open has the object.
-func (f *folder) inPacks(h Hash) bool {
+// HasPacked reports whether one of the packs that are open has the object.
+func (f *Folder) HasPacked(h Hash) bool {
 	f.list(false)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -190,8 +193,8 @@ func (f *folder) inPacks(h Hash) bool {
 	})
 }
 
-// withPrefix lists the objects whose names begin with hexadecimal digits, at least two.
-func (f *folder) withPrefix(digits string) []Hash {
+// WithPrefix lists the objects whose names begin with hexadecimal digits, at least two.
+func (f *Folder) WithPrefix(digits string) []Hash {
 	f.refresh()
 	f.list(false)
 	f.mu.RLock()
@@ -213,7 +216,7 @@ func (f *folder) withPrefix(digits string) []Hash {
 }
 
 // refresh finds packs that were added or removed since the last listing. It returns false if nothing changed.
-func (f *folder) refresh() bool {
+func (f *Folder) refresh() bool {
 	f.mu.RLock()
 	seen := f.seen
 	f.mu.RUnlock()
@@ -226,7 +229,7 @@ func (f *folder) refresh() bool {
 
 // list opens the packs of the folder. It ignores a .pack without an .idx: it is incomplete, or its writer was killed.
 // Packs that still exist stay open.
-func (f *folder) list(again bool) {
+func (f *Folder) list(again bool) {
 	f.mu.RLock()
 	listed := f.listed
 	f.mu.RUnlock()
@@ -268,11 +271,11 @@ func (f *folder) list(again bool) {
 }
 
 // fail records a pack that cannot be opened. A cache removes the pack.
-func (f *folder) fail(base string, err error) {
+func (f *Folder) fail(base string, err error) {
 	if _, statErr := os.Stat(base + ".idx"); errors.Is(statErr, fs.ErrNotExist) {
 		return // removed meanwhile
 	}
-	err = damage(base+".idx", err)
+	err = Damage(base+".idx", err)
 	if f.cache && errors.Is(err, ErrDamaged) {
 		_ = removePack(f.disk, base) // in a read-only cache the files stay, without harm
 		return
@@ -281,7 +284,7 @@ func (f *folder) fail(base string, err error) {
 }
 
 // discard closes a damaged pack of a cache and removes its files.
-func (f *folder) discard(p *pack) {
+func (f *Folder) discard(p *pack) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.Index(f.packs, p)
@@ -297,7 +300,7 @@ func (f *folder) discard(p *pack) {
 func packBases(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, ignoreMissing(err) // no packs yet
+		return nil, disk.IgnoreMissing(err) // no packs yet
 	}
 	type found struct {
 		base string
@@ -321,7 +324,8 @@ func packBases(dir string) ([]string, error) {
 	return out, nil
 }
 
-func (f *folder) close() error {
+// Close closes the packs.
+func (f *Folder) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var errs []error
@@ -330,27 +334,4 @@ func (f *folder) close() error {
 	}
 	f.packs, f.closed = nil, true
 	return errors.Join(errs...)
-}
-
-// alternates lists the folders that a repository borrows objects from, as `git clone --shared` and --reference set
-// up.
-func alternates(dir string, depth int) []string {
-	const deepest = 5                                                             // as Git
-	data, err := os.ReadFile(filepath.Join(dir, "objects", "info", "alternates")) //nolint:gosec // the user's own repository
-	if err != nil || depth > deepest {
-		return nil
-	}
-	var out []string
-	for line := range strings.SplitSeq(string(data), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") || filepath.Base(line) != "objects" {
-			continue
-		}
-		if !filepath.IsAbs(line) {
-			line = filepath.Join(dir, "objects", line)
-		}
-		out = append(out, filepath.Dir(line))
-		out = append(out, alternates(filepath.Dir(line), depth+1)...)
-	}
-	return out
 }

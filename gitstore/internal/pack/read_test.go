@@ -1,6 +1,7 @@
-package gitstore
+package pack
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -74,9 +75,18 @@ func TestDeltaChainsAreBounded(t *testing.T) {
 		}
 		p := &pack{base: base, size: int64(len(data))}
 		o, err := p.at(at, cache.NewBufferLRU(1<<20))
-		if !errors.Is(err, c.want) || err == nil && len(o.data) != c.size {
-			t.Errorf("%s: %d bytes, %v", name, len(o.data), err)
+		if !errors.Is(err, c.want) || err == nil && len(o.Data) != c.size {
+			t.Errorf("%s: %d bytes, %v", name, len(o.Data), err)
 		}
 		_ = p.file.Close() // read only
+	}
+}
+
+// A size that does not fit into an int is an error, not a panic.
+func TestSizeOfAPackedObject(t *testing.T) {
+	t.Parallel()
+	huge := []byte{0xb0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f}
+	if h, err := new(pack).header(bufio.NewReader(bytes.NewReader(huge)), packHeader); err == nil {
+		t.Errorf("size %d", h.size)
 	}
 }

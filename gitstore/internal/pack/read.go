@@ -1,4 +1,4 @@
-package gitstore
+package pack
 
 import (
 	"bufio"
@@ -122,44 +122,44 @@ const (
 )
 
 // at reads the object at an offset. known holds objects that were already read, and their kinds.
-func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
+func (p *pack) at(offset int64, known *cache.BufferLRU) (Object, error) {
 	type step struct {
 		offset int64
 		delta  []byte
 	}
 	var chain []step
-	var o object
+	var o Object
 	for total, patched := 0, uint64(0); ; {
 		if data, ok := known.Get(p.key(offset)); ok {
-			o = object{kind: kindName(data[len(data)-1]), data: data[:len(data)-1]}
+			o = Object{Kind: kindName(data[len(data)-1]), Data: data[:len(data)-1]}
 			break
 		}
 		header, data, err := p.inflate(offset)
 		if err != nil {
-			return object{}, err
+			return Object{}, err
 		}
 		if header.kind != offsetDelta && header.kind != refDelta {
-			o = object{kind: kindName(header.kind), data: data}
+			o = Object{Kind: kindName(header.kind), Data: data}
 			p.keep(known, offset, o)
 			break
 		}
 		target := deltaTarget(data)
 		if target > MaxObject {
-			return object{}, ErrTooLarge
+			return Object{}, ErrTooLarge
 		}
 		if total, patched = total+len(data), patched+target; total > MaxObject || patched > maxPatch ||
 			len(chain) == maxChain {
-			return object{}, ErrTooLarge
+			return Object{}, ErrTooLarge
 		}
 		chain = append(chain, step{offset, data})
 		offset = header.base
 	}
 	for _, c := range slices.Backward(chain) {
-		data, err := packfile.PatchDelta(o.data, c.delta)
+		data, err := packfile.PatchDelta(o.Data, c.delta)
 		if err != nil {
-			return object{}, err
+			return Object{}, err
 		}
-		o.data = data
+		o.Data = data
 		p.keep(known, c.offset, o)
 	}
 	return o, nil
@@ -167,8 +167,8 @@ func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
 
 func (p *pack) key(offset int64) int64 { return p.id<<44 | offset } // a packfile is smaller than 16 TiB
 
-func (p *pack) keep(known *cache.BufferLRU, offset int64, o object) {
-	known.Put(p.key(offset), append(append(make([]byte, 0, len(o.data)+1), o.data...), kindByte(o.kind)))
+func (p *pack) keep(known *cache.BufferLRU, offset int64, o Object) {
+	known.Put(p.key(offset), append(append(make([]byte, 0, len(o.Data)+1), o.Data...), kindByte(o.Kind)))
 }
 
 // deltaTarget returns the size of a delta's result; 0 if the delta does not contain it.
@@ -251,11 +251,11 @@ func (f *inflater) rest(data []byte) error {
 }
 
 // loose reads an object of its own file: its kind, a space, its size, a zero byte, and its content.
-func (f *inflater) loose(file io.Reader) (object, error) {
+func (f *inflater) loose(file io.Reader) (Object, error) {
 	const longest = 32 // bytes of a header
 	f.in.Reset(file)
 	if err := f.start(); err != nil {
-		return object{}, err
+		return Object{}, err
 	}
 	var buf [longest]byte
 	n, end := 0, -1
@@ -263,21 +263,21 @@ func (f *inflater) loose(file io.Reader) (object, error) {
 		more, err := f.z.Read(buf[n:])
 		n += more
 		if end = bytes.IndexByte(buf[:n], 0); end < 0 && (err != nil || n == longest) {
-			return object{}, errors.Join(errors.New("the object has no header"), err)
+			return Object{}, errors.Join(errors.New("the object has no header"), err)
 		}
 	}
 	kind, digits, _ := strings.Cut(string(buf[:end]), " ")
 	size, err := strconv.ParseUint(digits, 10, 63)
 	switch {
 	case err != nil || !slices.Contains([]string{"commit", "tree", "blob", "tag"}, kind):
-		return object{}, fmt.Errorf("the object has the header %q", buf[:end])
+		return Object{}, fmt.Errorf("the object has the header %q", buf[:end])
 	case size > MaxObject:
-		return object{}, ErrTooLarge
+		return Object{}, ErrTooLarge
 	case size < uint64(n-end-1):
-		return object{}, errors.New("an object is longer than its header says")
+		return Object{}, errors.New("an object is longer than its header says")
 	}
 	data := make([]byte, size)
-	return object{kind: kind, data: data}, f.rest(data[copy(data, buf[end+1:n]):])
+	return Object{Kind: kind, Data: data}, f.rest(data[copy(data, buf[end+1:n]):])
 }
 
 func (p *pack) header(in *bufio.Reader, offset int64) (packedHeader, error) {

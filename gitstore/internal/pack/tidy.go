@@ -1,4 +1,4 @@
-package gitstore
+package pack
 
 import (
 	"cmp"
@@ -10,14 +10,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/gitstore/internal/disk"
 )
 
-// Each fetch adds a pack, and a search must look into the index of every pack. tidyPacks merges small packs when
-// there are manySmall of them.
-const (
-	manySmall = 16
-	smallPack = 1 << 20 // bytes; larger packs stay as they are
-)
+// ManySmall is the number of small packs at which Tidy merges them. Each fetch adds a pack, and a search must look into
+// the index of every pack.
+const ManySmall = 16
+
+// smallPack is the size in bytes above which Tidy leaves a pack as it is.
+const smallPack = 1 << 20
 
 // manyPacks is the number of packs above which a cache of fetched objects costs more time than it saves.
 const manyPacks = 200
@@ -25,19 +27,19 @@ const manyPacks = 200
 // abandoned is the age at which a temporary file must belong to a killed process.
 const abandoned = 24 * time.Hour
 
-// tidyPacks keeps a cache of fetched objects fast to search after many fetches. Other processes may read it
-// meanwhile: a pack is removed after its replacement exists, and readers list the packs again when one has
+// Tidy keeps a cache of fetched objects, which dir holds as objects/, fast to search after many fetches. Other processes
+// may read it meanwhile: a pack is removed after its replacement exists, and readers list the packs again when one has
 // disappeared.
-func tidyPacks(dir string, d disk) error {
-	return errors.Join(removeAbandoned(filepath.Join(dir, "objects", "pack"), d), mergePacks(dir, d),
+func Tidy(dir string, d disk.Disk) error {
+	return errors.Join(RemoveAbandoned(filepath.Join(dir, "objects", "pack"), d), mergePacks(dir, d),
 		prunePacks(dir, d))
 }
 
-// removeAbandoned removes files of killed processes from a folder: temporary files and packs without an index.
-func removeAbandoned(at string, d disk) error {
+// RemoveAbandoned removes files of killed processes from a folder: temporary files and packs without an index.
+func RemoveAbandoned(at string, d disk.Disk) error {
 	entries, err := os.ReadDir(at)
 	if err != nil {
-		return ignoreMissing(err)
+		return disk.IgnoreMissing(err)
 	}
 	var errs []error
 	for _, e := range entries {
@@ -72,22 +74,20 @@ func packsOf(dir string) ([]fs.FileInfo, error) {
 
 // mergePacks merges the small packs into one when there are many. It removes them only after the new pack has all of
 // their objects.
-func mergePacks(dir string, d disk) error {
+func mergePacks(dir string, d disk.Disk) error {
 	packs, err := packsOf(dir)
 	if err != nil {
 		return err
 	}
 	packs = slices.DeleteFunc(packs, func(p fs.FileInfo) bool { return p.Size() > smallPack })
-	if len(packs) < manySmall {
+	if len(packs) < ManySmall {
 		return nil
 	}
-	from := openCache(dir, d)
-	defer func() { _ = from.close() }() // opened for reading only
-	s := newStore()
-	s.dir, s.disk = dir, d
-	w, err := s.NewWriter()
+	from := OpenCache(dir, d)
+	defer func() { _ = from.Close() }() // opened for reading only
+	w, err := NewWriter(d, from.packDir())
 	if err != nil {
-		return err
+		return fmt.Errorf("start a packfile: %w", err)
 	}
 	defer func() { _ = w.Close() }() // if the temporary file stays, a later call removes it
 	for _, p := range packs {
@@ -95,7 +95,7 @@ func mergePacks(dir string, d disk) error {
 			return fmt.Errorf("merge %s: %w", p.Name(), err)
 		}
 	}
-	if err := w.storePack(from); err != nil {
+	if err := w.StoreIn(from); err != nil {
 		return err
 	}
 	checksum, err := w.checksum()
@@ -109,7 +109,7 @@ func mergePacks(dir string, d disk) error {
 // addPack adds all objects in a pack's index. It copies those that are stored as a whole as they were compressed, if
 // their checksum is the index's: compressing the large trees of a fleet again took most of the time. Whoever reads an
 // object compares its name.
-func (w *Writer) addPack(from *folder, name string) error {
+func (w *Writer) addPack(from *Folder, name string) error {
 	base := filepath.Join(from.packDir(), strings.TrimSuffix(name, ".pack"))
 	index, err := openIndex(base + ".idx")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,14 +134,14 @@ func (w *Writer) addPack(from *folder, name string) error {
 				continue
 			}
 		}
-		o, err := from.read(h)
+		o, err := from.Read(h)
 		if errors.Is(err, ErrNotFound) {
 			continue // the pack is damaged; its objects are fetched again when they are needed
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := w.add(o.kind, o.data); err != nil {
+		if _, err := w.Add(o.Kind, o.Data); err != nil {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func packedPlaces(index *packIndex, end int) []packedPlace {
 
 // prunePacks removes the older half of a cache's packs when there are manyPacks. Their objects are fetched again when
 // they are needed.
-func prunePacks(dir string, d disk) error {
+func prunePacks(dir string, d disk.Disk) error {
 	packs, err := packsOf(dir)
 	if err != nil || len(packs) < manyPacks {
 		return err
@@ -187,18 +187,11 @@ func prunePacks(dir string, d disk) error {
 	return removePacks(dir, d, packs[:len(packs)/2])
 }
 
-func removePacks(dir string, d disk, packs []fs.FileInfo) error {
+func removePacks(dir string, d disk.Disk, packs []fs.FileInfo) error {
 	var errs []error
 	for _, pack := range packs {
 		errs = append(errs, removePack(d, filepath.Join(dir, "objects", "pack",
 			strings.TrimSuffix(pack.Name(), ".pack"))))
 	}
 	return errors.Join(errs...)
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
