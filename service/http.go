@@ -20,8 +20,14 @@ func (s *Service) Handler() http.Handler {
 	// the client is gone
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		const patience = 1500 * time.Millisecond // who probes waits for two seconds
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
+		if err := s.writable.check(ctx); err != nil {
+			s.log.Warn("the data folder cannot be written", "error", err)
+			http.Error(w, "the data folder cannot be written", http.StatusServiceUnavailable)
+			return
+		}
 		if err := s.queue.Ready(ctx); err != nil {
 			http.Error(w, "the queue is not ready", http.StatusServiceUnavailable)
 			return

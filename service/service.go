@@ -80,6 +80,7 @@ type Service struct {
 	listings   *listings
 	deliveries *redeliveries
 	sweeps     *sweepTimes
+	writable   *writable
 	background sync.WaitGroup // notifications and interrupts
 	mirrors    *mirrors.Mirrors
 	reviews    *reviews.Store // nil without pages
@@ -97,6 +98,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		listings: newListings(o.Log, clock),
 	}
 	s.sweeps = newSweepTimes(c.Sweep, clock)
+	s.writable = &writable{dir: c.Data, clock: clock}
 	if o.Runtime.Fingerprint = c.Fingerprint.Bytes(); len(o.Runtime.Fingerprint) == 0 {
 		o.Runtime.Fingerprint = []byte(rand.Text())
 		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change with each start of the service")

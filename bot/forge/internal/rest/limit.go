@@ -3,17 +3,34 @@ package rest
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// wait waits until the credential's rate limit resets, or fails if that takes too long.
-func (c *Client) wait(ctx context.Context, key string) error {
+const (
+	// longestWish is the longest wait that a forge may ask for with Retry-After. GitHub and GitLab ask for seconds to
+	// a minute; what is longer comes from a broken proxy, for example.
+	longestWish = 5 * time.Minute
+	// longestQuota is the longest period of a quota: GitHub's is an hour, GitLab's a minute.
+	longestQuota = time.Hour
+)
+
+// wait waits until the rate limits of the credential and of the repository end, or fails if that takes too long.
+func (c *Client) wait(ctx context.Context, keys ...string) error {
 	c.mu.Lock()
-	until := c.until[key]
+	var until time.Time
+	for _, key := range keys {
+		if end := c.until[key]; end.After(until) {
+			until = end
+		}
+	}
 	c.mu.Unlock()
 	d := until.Sub(c.Clock())
 	switch {
@@ -25,36 +42,60 @@ func (c *Client) wait(ctx context.Context, key string) error {
 	return c.Sleep(ctx, d)
 }
 
-// close blocks requests with the credential until the given time. It returns true if a request should not wait that
-// long.
+// close blocks requests with the key until the given time. It returns true if a request should not wait that long.
 func (c *Client) close(key string, until time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := c.Clock()
+	maps.DeleteFunc(c.until, func(_ string, end time.Time) bool { return !end.After(now) })
 	if until.After(c.until[key]) {
 		c.until[key] = until
 	}
-	return until.Sub(c.Clock()) > maxWait
+	return until.Sub(now) > maxWait
 }
 
-// limit returns how long the forge asks to wait. If the forge does not say, it is a minute, as GitHub documents.
-func (c *Client) limit(h http.Header) time.Duration {
-	if d := retryAfter(h, c.Clock()); d > 0 {
-		return d
+// within names the repository of a request under a credential; another request is on its own.
+func (c *Client) within(key string, u *url.URL) string {
+	rest := strings.TrimPrefix(u.EscapedPath(), c.Base.EscapedPath())
+	parts := strings.Split(rest, "/")
+	switch { // the paths of GitHub and GitLab
+	case parts[0] == "repos" && len(parts) > 2:
+		rest = strings.Join(parts[:3], "/")
+	case parts[0] == "projects" && len(parts) > 1:
+		rest = strings.Join(parts[:2], "/")
+	}
+	return key + "\n" + rest
+}
+
+// limit returns how long the forge asks to wait, and whether that concerns the credential or only the repository of
+// the request. If the forge does not say, it is a minute, as GitHub documents. A wish that no forge has is shortened,
+// so that a probe finds out soon, and holds for the repository only.
+func (c *Client) limit(h http.Header) (d time.Duration, all bool) {
+	switch d := retryAfter(h, c.Clock()); {
+	case d > longestWish:
+		return longestWish, false
+	case d > 0:
+		return d, true
 	}
 	if q, ok := quotaOf(h); ok && q.Remaining == 0 && !q.Reset.IsZero() {
-		return max(q.Reset.Sub(c.Clock())+time.Second, time.Second)
+		return min(max(q.Reset.Sub(c.Clock())+time.Second, time.Second), longestQuota), true
 	}
-	return time.Minute
+	return time.Minute, true
 }
 
-// retryAfter parses Retry-After: seconds or a date. It returns 0 if there is none.
+// retryAfter parses Retry-After: seconds or a date. It returns 0 if there is none, and at most a day.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	v := h.Get("Retry-After")
-	if n, err := strconv.Atoi(v); err == nil {
-		return time.Duration(min(max(n, 1), 24*3600)) * time.Second
+	const most = 24 * time.Hour
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	n, err := strconv.ParseInt(v, 10, 64)
+	if errors.Is(err, strconv.ErrRange) && n > 0 { // digits
+		return most
+	}
+	if err == nil {
+		return time.Duration(min(max(n, 1), int64(most/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(v); err == nil {
-		return max(at.Sub(now), time.Second)
+		return min(max(at.Sub(now), time.Second), most)
 	}
 	return 0
 }

@@ -59,7 +59,7 @@ type Client struct {
 	answers *answers // nil without Conditional
 
 	mu     sync.Mutex
-	until  map[string]time.Time // ends of rate limits, by credential
+	until  map[string]time.Time // ends of rate limits, by credential, and by repository under it
 	quotas map[string]forge.Quota
 }
 
@@ -152,7 +152,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	policy := retry.Policy{Tries: maxTries, First: firstWait, Max: maxWait, Sleep: c.Sleep}
 	resp, err := retry.Do(req.Context(), policy, func(ctx context.Context) (*http.Response, error) {
 		o := optionsOf(ctx)
-		if err := c.wait(ctx, o.key()); err != nil {
+		if err := c.wait(ctx, o.key(), c.within(o.key(), req.URL)); err != nil {
 			return nil, err
 		}
 		token := ""
@@ -171,7 +171,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 			refused = true // the token was revoked: the next one differs
 			return resp, retry.Immediately(errAgain)
 		}
-		return c.judge(req.Method, o, resp, err)
+		return c.judge(req, o, resp, err)
 	})
 	if resp == nil {
 		return nil, err
@@ -187,22 +187,27 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 var errAgain = errors.New("the forge did not answer as it should")
 
 // judge returns an answer, or the corresponding error. It marks temporary errors for retry.Do.
-func (c *Client) judge(method string, o options, resp *http.Response, err error) (*http.Response, error) {
+func (c *Client) judge(req *http.Request, o options, resp *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w", forge.ErrUnavailable, err)
-		if op, ok := errors.AsType[*net.OpError](err); o.repeats(method) || ok && op.Op == "dial" { // it was not sent
+		if op, ok := errors.AsType[*net.OpError](err); o.repeats(req.Method) || ok && op.Op == "dial" { // it was not sent
 			return nil, retry.Again(err)
 		}
 		return nil, err
 	}
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests || code == http.StatusForbidden && c.Limited(resp):
-		limit := &forge.RateLimitError{Until: c.Clock().Add(c.limit(resp.Header))}
-		if c.close(o.key(), limit.Until) {
+		d, all := c.limit(resp.Header)
+		key := o.key()
+		if !all {
+			key = c.within(key, req.URL)
+		}
+		limit := &forge.RateLimitError{Until: c.Clock().Add(d)}
+		if c.close(key, limit.Until) {
 			return nil, limit
 		}
 		return nil, retry.Immediately(limit) // wait delays the next try; the forge did not process this one
-	case code >= http.StatusInternalServerError && o.repeats(method):
+	case code >= http.StatusInternalServerError && o.repeats(req.Method):
 		return resp, retry.After(errAgain, retryAfter(resp.Header, c.Clock()))
 	}
 	return resp, nil

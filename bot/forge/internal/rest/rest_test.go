@@ -181,3 +181,44 @@ func TestRetries(t *testing.T) {
 		})
 	}
 }
+
+// An answer with an absurd Retry-After blocks its repository for some minutes, after which the next request is the
+// probe, and blocks no other repository.
+func TestAbsurdLimits(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, header := range map[string]string{
+		"a day": "86400", "a year": "31536000", "overflow of 32 bits": "4294967297",
+		"overflow": "99999999999999999999999", "padded": "  86400 ", "a date": "Fri, 31 Dec 9999 23:59:59 GMT",
+		"overflow of a duration": "Mon, 01 Jan 2400 00:00:00 GMT", "an hour": "3600",
+	} {
+		for _, paths := range [][2]string{
+			{"/repos/acme/a/pulls", "/repos/acme/b/pulls"},
+			{"/projects/acme%2Fa/issues", "/projects/acme%2Fb/issues"}, {"/user", "/repos/acme/a/pulls"},
+		} {
+			limited := true
+			c, h, _ := client(t, func(w http.ResponseWriter, r *http.Request) {
+				if limited && r.URL.EscapedPath() == paths[0] {
+					w.Header().Set("Retry-After", header)
+					w.WriteHeader(http.StatusTooManyRequests)
+				}
+			}, false)
+			_, _, err := get(t, c, h, paths[0])
+			limit, ok := errors.AsType[*forge.RateLimitError](err)
+			if !ok || limit.Until.Sub(start) > 10*time.Minute || limit.Until.Sub(start) < time.Minute {
+				t.Errorf("%s: the error of %s is %v, want a limit of some minutes", name, paths[0], err)
+				continue
+			}
+			if code, _, err := get(t, c, h, paths[1]); code != http.StatusOK || err != nil {
+				t.Errorf("%s: after it, %s answers %d, %v", name, paths[1], code, err)
+			}
+			if _, _, err := get(t, c, h, paths[0]); !errors.Is(err, forge.ErrUnavailable) {
+				t.Errorf("%s: before the end, %s answers %v", name, paths[0], err)
+			}
+			limited = false
+			c.Clock = func() time.Time { return limit.Until }
+			if code, _, err := get(t, c, h, paths[0]); code != http.StatusOK || err != nil {
+				t.Errorf("%s: the probe of %s answers %d, %v", name, paths[0], code, err)
+			}
+		}
+	}
+}
