@@ -17,7 +17,7 @@ import (
 )
 
 func foreignReach(_ *Fleet, s Source) []string {
-	p := s.path()
+	p := s.Path()
 	if s.Kustomize != nil && (strings.HasPrefix(p, "overlays/") || strings.HasPrefix(p, "layers/")) {
 		return []string{p, "shared"}
 	}
@@ -140,26 +140,26 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 
 // A change of one cluster's file affects only that cluster.
 func TestAffectedIsNotEverything(t *testing.T) {
-	files := bigFleet()
+	files := fleettest.Big()
 	cache := NewCache()
 	before := mustLoad(t, files, cache)
 	changed := "apps/app00/layers/cluster/c0007/values.yaml"
 	files[changed] = "env: {F: other}\n"
 	after := mustLoad(t, files, cache)
-	got := Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.path()} })
+	got := Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.Path()} })
 	if want := []AffectedTarget{{"c0007", "app00", EffectChanged}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%d: the result of Affected is %v", len(got), got)
 	}
 }
 
 func BenchmarkAffectedOneFile(b *testing.B) {
-	files, cache := bigFleet(), NewCache()
+	files, cache := fleettest.Big(), NewCache()
 	before := mustLoad(b, files, cache)
 	changed := "apps/app00/layers/cluster/c0007/values.yaml"
 	files[changed] = "env: {F: other}\n"
 	after := mustLoad(b, files, cache)
 	for b.Loop() {
-		Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.path()} })
+		Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.Path()} })
 	}
 }
 
@@ -200,7 +200,7 @@ func TestValuesEqualHelms(t *testing.T) {
 func isBelow(name, read string) bool { return name == read || strings.HasPrefix(name, read+"/") }
 
 func BenchmarkAffectedManyFiles(b *testing.B) {
-	files, cache := bigFleet(), NewCache()
+	files, cache := fleettest.Big(), NewCache()
 	before := mustLoad(b, files, cache)
 	var changed []string
 	for i := range 10_000 {

@@ -67,7 +67,7 @@ func (m *appLayers) dirsOf(f *Fleet, index int, a *App, skipped bool) []layerDir
 	}
 	out := []layerDir{}
 	for _, in := range bases(a, skipped) {
-		if f.has(path.Join(in.dir, "layers", f.layers[index].Name)) {
+		if f.Has(path.Join(in.dir, "layers", f.layers[index].Name)) {
 			out = append(out, in)
 		}
 	}

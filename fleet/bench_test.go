@@ -7,7 +7,7 @@ import (
 )
 
 func BenchmarkLoadCold(b *testing.B) {
-	tree := fleettest.NewTree(bigFleet())
+	tree := fleettest.NewTree(fleettest.Big())
 	for b.Loop() {
 		if f, problems := Load(b.Context(), tree, NewCache()); f == nil {
 			b.Fatal(problems)
@@ -16,7 +16,7 @@ func BenchmarkLoadCold(b *testing.B) {
 }
 
 func BenchmarkLoadWarm(b *testing.B) {
-	tree, cache := fleettest.NewTree(bigFleet()), NewCache()
+	tree, cache := fleettest.NewTree(fleettest.Big()), NewCache()
 	if f, problems := Load(b.Context(), tree, cache); f == nil {
 		b.Fatal(problems)
 	}
@@ -28,7 +28,7 @@ func BenchmarkLoadWarm(b *testing.B) {
 }
 
 func BenchmarkTargets(b *testing.B) {
-	f := mustLoad(b, bigFleet(), NewCache())
+	f := mustLoad(b, fleettest.Big(), NewCache())
 	for b.Loop() {
 		if n := len(f.Targets()); n != 20000 {
 			b.Fatal(n)
@@ -37,7 +37,7 @@ func BenchmarkTargets(b *testing.B) {
 }
 
 func BenchmarkValues20000(b *testing.B) {
-	f := mustLoad(b, bigFleet(), NewCache())
+	f := mustLoad(b, fleettest.Big(), NewCache())
 	targets := f.Targets()
 	for b.Loop() {
 		for _, t := range targets {
@@ -49,7 +49,7 @@ func BenchmarkValues20000(b *testing.B) {
 }
 
 func BenchmarkAppendKey20000(b *testing.B) {
-	f := mustLoad(b, bigFleet(), NewCache())
+	f := mustLoad(b, fleettest.Big(), NewCache())
 	targets := f.Targets()
 	var key []byte
 	for b.Loop() {

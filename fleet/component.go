@@ -43,6 +43,19 @@ func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
+// HasReferences reports whether a file, or one of those below a folder, has references.
+func (f *Fleet) HasReferences(name string) (bool, error) {
+	id, err := f.contentID(name)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", name, err)
+	}
+	refs, err := f.references(id, name)
+	return len(refs) > 0, err
+}
+
+// ComponentText reads a file of a component, also through links.
+func (f *Fleet) ComponentText(name string) ([]byte, error) { return f.tree.ReadFile(name) }
+
 func isKustomization(name string) bool {
 	switch path.Base(name) {
 	case "kustomization.yaml", "kustomization.yml", "Kustomization":

@@ -41,13 +41,34 @@ func (f *findings) warnf(doc document, at []string, hint, format string, args ..
 	}
 }
 
-// unreadable reports a file or folder that the storage could not give.
-func (f *findings) unreadable(name string, err error) {
+// Warning returns a warning at a place of the app's file, or at the nearest parent that exists.
+func (a *App) Warning(at []string, hint, format string, args ...any) Problems {
+	return warning(a.doc, at, hint, format, args...)
+}
+
+// Warning returns a warning at a place of sluice.yaml, or at the nearest parent that exists.
+func (f *Fleet) Warning(at []string, hint, format string, args ...any) Problems {
+	return warning(f.file, at, hint, format, args...)
+}
+
+func warning(doc document, at []string, hint, format string, args ...any) Problems {
+	var found findings
+	found.warnf(doc, at, hint, format, args...)
+	return found.problems
+}
+
+// Unreadable returns the problem of a file or folder that the storage could not give.
+func Unreadable(name string, err error) Problem {
 	hint := "check the repository with `git fsck`"
 	if RepositoryOf(name) != "" {
 		hint = "" // the error has one
 	}
-	f.problems = append(f.problems, Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: hint})
+	return Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: hint}
+}
+
+// unreadable reports a file or folder that the storage could not give.
+func (f *findings) unreadable(name string, err error) {
+	f.problems = append(f.problems, Unreadable(name, err))
 	f.lost = true
 }
 

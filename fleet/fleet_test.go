@@ -178,43 +178,6 @@ func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
 	}
 }
 
-func TestWarnings(t *testing.T) {
-	files := small()
-	files["apps/web/layers/region/mars/values.yaml"] = "a: 1\n"
-	files["apps/web/layers/planet/earth/values.yaml"] = "a: 1\n"
-	files["apps/none/app.yaml"] = base +
-		"kind: App\nmetadata: {name: none}\nspec: {namespace: n, placement: {matchLabels: {region: moon}}, source: {manifests: {}}}\n"
-	files["apps/none/layers/global/values.yaml"] = "a: 1\n"
-	files["apps/web/layers/cluster/a/values.yaml"] = "a: 1\n"
-	files["apps/web/layers/cluster/aa/values.yaml"] = "a: 1\n"
-	files["sluice.yaml"] = strings.Replace(files["sluice.yaml"], "layers: [", "layers: [orbit, ", 1)
-	f, problems := Load(t.Context(), mapFS(files), NewCache())
-	if f == nil {
-		t.Fatal(problems)
-	}
-	got := fmt.Sprint([]Problem(problems))
-	for _, wrong := range []string{
-		"cluster=a,", "cluster=a ", "no cluster has the label of layer region",
-		"no cluster has the label of layer cluster",
-	} {
-		if strings.Contains(got, wrong) {
-			t.Errorf("%q is in %s", wrong, got)
-		}
-	}
-	for _, want := range []string{
-		"no cluster has region=mars", "no cluster has cluster=aa",
-		"no cluster has the label of layer orbit", "planet is not a layer", "app none is placed on no cluster",
-		"app none has no Helm source",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is missing in %s", want, got)
-		}
-	}
-	if problems.Err() != nil {
-		t.Error("warnings are no errors")
-	}
-}
-
 func TestReferences(t *testing.T) {
 	files := small()
 	files["clusters/a.yaml"] = cluster("a", "dev", "edge", "eu", `ip: 10.0.0.1, repo: {web: "https://web.example.com"}`)

@@ -47,9 +47,6 @@ func TestEverydayFormat(t *testing.T) {
 			t.Errorf("%s/%s: version %s, values %s, %v", c.cluster, c.app, s.Sources[0].Helm.Version, text, err)
 		}
 	}
-	if p := f.Check(t.Context()); p.Err() != nil {
-		t.Error(p)
-	}
 }
 
 func TestEverydayFormatIsChecked(t *testing.T) {
@@ -105,35 +102,10 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 			t.Errorf("%s: want %q, got\nthe error is\n%s", name, c.want, problems.Error())
 		}
 	}
-	for name, c := range map[string]struct{ file, text, want string }{
-		"no version": {
-			"versions/dev.yaml", "charts: {}\n",
-			`versions/dev.yaml, which holds the version of chart web for cluster a: there is no version at "charts.web"`,
-		},
-		"no file":  {"versions/dev.yaml", "", "the file does not exist"},
-		"no value": {"apps/web/layers/region/us/values.yaml", "x: 1\n", "no layer sets chartVersion"},
-		"number": {
-			"apps/web/layers/region/us/values.yaml", "chartVersion: 1.10\n",
-			"must be a string: put it in quotes",
-		},
-		"duplicate key": {
-			"apps/web/layers/region/us/values.yaml", "a: 1\nb: {c: 1, d: 2, c: 3}\n",
-			"us/values.yaml:2:17: error: the key c is set twice, first in line 2",
-		},
-		"text is not values": {"teams/core/values.yaml", "text\n", "a values file must be a mapping"},
-		"unset in a text": {
-			"image-tags/dev/web", "v${cluster.vars.nope}\n",
-			"image-tags/dev/web:1:2: error: ${cluster.vars.nope} is not set",
-		},
-	} {
-		files := fleettest.Everyday()
-		if files[c.file] = c.text; c.text == "" {
-			delete(files, c.file)
-		}
-		if p := load(t, files).Check(t.Context()); !strings.Contains(p.Error(), c.want) {
-			t.Errorf("%s: want %q, got\nthe error is\n%s", name, c.want, p.Error())
-		}
-	}
+}
+
+// Without strict duplicate keys, the last one wins.
+func TestDuplicateKeysThatAreAllowed(t *testing.T) {
 	files := fleettest.Everyday()
 	files["apps/web/layers/region/us/values.yaml"] = "chartVersion: \"1.0.0\"\nchartVersion: \"2.0.0\"\n"
 	files["sluice.yaml"] += "  strict: {duplicateKeys: false}\n"
@@ -145,7 +117,7 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 
 // Changes each input, one at a time. Affected and the digest select exactly the targets that use it.
 func TestEveryInputAffectsItsTargets(t *testing.T) {
-	reach := func(_ *Fleet, s Source) []string { return []string{s.path()} }
+	reach := func(_ *Fleet, s Source) []string { return []string{s.Path()} }
 	for _, c := range []struct {
 		file, from, to string
 		want           string

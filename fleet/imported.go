@@ -369,6 +369,9 @@ func (f *Fleet) Object(i *Imported) *yaml.Node {
 	}
 }
 
+// Imported reports whether another tool describes the app.
+func (a *App) Imported() bool { return a.imported != nil }
+
 // Imports returns every imported target, by cluster and app: suspended ones and those that fail too. One whose cluster
 // is not known has none.
 func (f *Fleet) Imports() []*Imported {

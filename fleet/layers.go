@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -28,13 +29,25 @@ type layer struct {
 func (f *Fleet) prepareLayers() {
 	f.layers = []layer{{Layer: Layer{Name: layerGlobal}}}
 	for _, l := range f.Spec.Layers {
-		f.layers = append(f.layers, layer{Layer: l, custom: len(l.Values)+len(l.Components) > 0})
+		f.layers = append(f.layers, layer{Layer: l, custom: l.Custom()})
 	}
 	f.perApp = make(map[string]*appLayers, len(f.Apps))
 	for _, a := range f.Apps {
 		f.perApp[a.Name] = newAppLayers(len(f.layers))
 	}
 }
+
+// Layers are the fleet's layers, lowest precedence first; global is the first.
+func (f *Fleet) Layers() []Layer {
+	out := make([]Layer, len(f.layers))
+	for i := range f.layers {
+		out[i] = f.layers[i].Layer
+	}
+	return out
+}
+
+// Custom reports whether the layer has path templates of its own, instead of the conventional folders.
+func (l Layer) Custom() bool { return len(l.Values)+len(l.Components) > 0 }
 
 // ValuesFiles are the values files that a target's Helm sources take, lowest first.
 func (f *Fleet) ValuesFiles(t Target) []LayerFile {
@@ -172,7 +185,7 @@ func (f *Fleet) find(l *layer, value string, t Target, skipped bool, dirs []laye
 	}
 	for _, in := range dirs {
 		dir := path.Join(in.dir, "layers", l.Name, value)
-		if !f.has(dir) {
+		if !f.Has(dir) {
 			continue
 		}
 		f.addValues(out, LayerFile{
@@ -206,7 +219,7 @@ func (f *Fleet) addValues(out *layerFiles, file LayerFile, t Target) {
 	if file.Path == "" {
 		return
 	}
-	if f.has(file.Path) {
+	if f.Has(file.Path) {
 		out.values = append(out.values, file)
 	}
 	for _, s := range t.App.SourcesIn(t.Cluster.Environment) {
@@ -216,25 +229,74 @@ func (f *Fleet) addValues(out *layerFiles, file LayerFile, t Target) {
 		named := file
 		named.Source = s.Name
 		named.Path = strings.TrimSuffix(file.Path, path.Ext(file.Path)) + "." + s.Name + path.Ext(file.Path)
-		if f.has(named.Path) {
+		if f.Has(named.Path) {
 			out.values = append(out.values, named)
 		}
 	}
 }
 
 func (f *Fleet) addComponent(out *layerFiles, file LayerFile) {
-	if file.Path != "" && f.isComponent(file.Path) {
+	if file.Path != "" && f.IsComponent(file.Path) {
 		file.Path = f.tree.real(file.Path) // Kustomize roots are read without following links
 		out.components = append(out.components, file)
 	}
 }
 
-func (f *Fleet) isComponent(dir string) bool {
-	if !f.has(dir) {
+// IsComponent reports whether a folder has a kustomization.
+func (f *Fleet) IsComponent(dir string) bool {
+	if !f.Has(dir) {
 		return false
 	}
 	return slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"},
 		func(name string) bool {
-			return f.has(path.Join(dir, name))
+			return f.Has(path.Join(dir, name))
 		})
+}
+
+// TemplatePaths returns the paths that a path template of a layer has for a target.
+func TemplatePaths(t Target, l Layer, template string) []string {
+	skipped := slices.Contains(t.App.Spec.SkipLayers, l.Name)
+	var out []string
+	for _, in := range templateBases(t, "", template, skipped) {
+		if p := templatePath(t, in, "", template); p != "" && (t.App.workspace != nil || !skipped) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// TemplateFiles lists the files whose paths a path template can have, whatever its references stand for. It lists none
+// for a template without a reference, and for one that is nothing but references.
+func (f *Fleet) TemplateFiles(ctx context.Context, template string) ([]string, error) {
+	pattern, ok := globOf(template)
+	if !ok {
+		return nil, nil
+	}
+	g, err := parseGlob(pattern)
+	if err != nil {
+		return nil, nil //nolint:nilerr // such a path is matched literally, and a pattern cannot say it
+	}
+	return walkGlobs(ctx, f.tree, []glob{g})
+}
+
+// globOf returns a pattern that matches every result of a template; false if the template has no reference, or is one.
+func globOf(template string) (string, bool) {
+	segments, err := parseReferences(template)
+	if err != nil {
+		return "", false
+	}
+	var out strings.Builder
+	found := false
+	for _, s := range segments {
+		if s.ref == nil {
+			out.WriteString(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{",
+				`\{`).Replace(s.literal))
+			continue
+		}
+		if found = true; !strings.HasSuffix(out.String(), "*") {
+			out.WriteString("*")
+		}
+	}
+	// a variable that holds the whole path says nothing of other files
+	return out.String(), found && out.String() != "*"
 }

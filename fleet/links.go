@@ -318,7 +318,7 @@ func (w *linkWalk) below(dir string, parents []string) bool {
 	if free, seen := w.seen[dir]; seen {
 		return free
 	}
-	if slices.Contains(parents, real) || !w.fleet.has(dir) {
+	if slices.Contains(parents, real) || !w.fleet.Has(dir) {
 		return true
 	}
 	info, err := tree.Stat(dir)

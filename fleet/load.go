@@ -46,7 +46,8 @@ type Fleet struct {
 	ids         sync.Map // path → content id
 	perApp      map[string]*appLayers
 	signers     signers.List
-	basis       *basis // nil while the fleet is loaded; see Moved
+	basis       *basis   // nil while the fleet is loaded; see Moved
+	file        document // sluice.yaml
 }
 
 // Cluster is a cluster with all that it inherits.
@@ -95,7 +96,7 @@ const File = fleetFile
 const fleetFile = "sluice.yaml"
 
 // Load reads the fleet of a tree. It returns nil and the problems if there is an error among them; warnings come with
-// the fleet. Without a cache it decodes every file.
+// the fleet. Without a cache it decodes every file. It does not look for what has no effect; see Loader.
 func Load(ctx context.Context, tree Tree, cache *Cache) (*Fleet, Problems) {
 	return Loader{Cache: cache}.Load(ctx, tree)
 }
@@ -107,6 +108,9 @@ type Loader struct {
 	Mounts   Mounts       // reads other repositories; nil makes targets that need one fail
 	Detect   bool         // asks the importer for a sluice.yaml where the tree has none
 	Assumed  Capabilities // of every cluster: the version instead of its own, and APIs beyond its own
+	// Warn finds what has no effect in a fleet whose declarations are valid, as check.Effects does; nil finds nothing.
+	// What it finds comes with the fleet, and an error makes the fleet or a workspace invalid.
+	Warn func(*Fleet) Problems
 }
 
 // Load reads the fleet of a tree; see the function Load.
@@ -130,7 +134,9 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 		return nil, declared
 	}
 	l.fleet.prepareLayers()
-	warnings{l.findings, l.fleet, l.file}.all()
+	if o.Warn != nil {
+		l.problems = append(l.problems, o.Warn(l.fleet)...)
+	}
 	tenancy{&l}.isolate()
 	if err := ctx.Err(); err != nil { // what could not be read in time counts as missing in other repositories
 		return nil, unread(err)
@@ -139,7 +145,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	if problems.Err() != nil {
 		return nil, problems
 	}
-	l.fleet.basis = &basis{files: linked.end(), globs: l.globs, file: l.file, problems: declared, warned: problems}
+	l.fleet.basis = &basis{files: linked.end(), globs: l.globs, warn: o.Warn, problems: declared, warned: problems}
 	return l.fleet, problems
 }
 
@@ -150,7 +156,7 @@ func (l *loader) done() Problems {
 			return unread(f.err)
 		}
 	}
-	out := slices.Clone(l.problems.sorted())
+	out := slices.Clone(l.problems.Sorted())
 	for i := range out {
 		out[i].File, out[i].Message = l.fleet.Locate(out[i].File), l.fleet.Locate(out[i].Message)
 	}
@@ -244,7 +250,7 @@ func (l *loader) readFleet(ctx context.Context) bool {
 			l.errorf(doc, []string{"kind"}, "keep one", "%s has two fleets", fleetFile)
 		default:
 			l.file = doc
-			l.fleet.Name, l.fleet.Spec = file.Metadata.Name, file.Spec
+			l.fleet.file, l.fleet.Name, l.fleet.Spec = doc, file.Metadata.Name, file.Spec
 		}
 	}
 	if l.file.value == nil {
@@ -260,11 +266,23 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	return true
 }
 
-// readBounded reads a file of this package's kinds or values. One that its folder knows to be too large is not read at
-// all.
 // ReadFile reads a file of the commit, also through links. A file of more than 4 MiB is an error.
 func (f *Fleet) ReadFile(name string) ([]byte, error) { return readBounded(f.tree, name) }
 
+// ReadDir lists a folder of the commit, also through links.
+func (f *Fleet) ReadDir(name string) ([]fs.DirEntry, error) { return f.tree.ReadDir(name) }
+
+// IsDir reports whether an entry of a folder is a folder or a link to one.
+func (f *Fleet) IsDir(folder string, e fs.DirEntry) bool { return f.tree.isDir(folder, e) }
+
+// Lstat describes a file of the commit without following links.
+func (f *Fleet) Lstat(name string) (fs.FileInfo, error) { return f.tree.Tree.Stat(name) }
+
+// RealPath returns a path without links, or the path itself if it cannot be followed.
+func (f *Fleet) RealPath(name string) string { return f.tree.real(name) }
+
+// readBounded reads a file of this package's kinds or values. One that its folder knows to be too large is not read at
+// all.
 func readBounded(tree Tree, name string) ([]byte, error) {
 	info, err := tree.Stat(name)
 	if err != nil {
@@ -361,9 +379,9 @@ func take(to *findings, files appFiles) []document {
 	return out
 }
 
-// has reports whether a file or directory exists. It also returns true if it cannot tell: the caller then reads the
+// Has reports whether a file or directory exists. It also returns true if it cannot tell: the caller then reads the
 // file and gets the error, whereas a file that counts as missing would silently change the rendering.
-func (f *Fleet) has(name string) bool {
+func (f *Fleet) Has(name string) bool {
 	if known, ok := f.exists.Load(name); ok {
 		return known.(bool) //nolint:forcetypeassert // only this function stores here
 	}

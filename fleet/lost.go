@@ -119,6 +119,17 @@ func (i *Imported) unplaced() Problem {
 	}
 }
 
+// UnplacedProblems returns the problems of the imported targets that have no cluster.
+func UnplacedProblems(f *Fleet) Problems {
+	var out Problems
+	for _, t := range f.unread {
+		if t.Cluster == "" {
+			out = append(out, t.unplaced())
+		}
+	}
+	return out
+}
+
 // NewlyUnplaced returns, by app, the problems of imported targets of the head that have no cluster, and that the base
 // does not have. It leaves out those that a server or another repository describes: the commit cannot place them.
 func NewlyUnplaced(base, head *Fleet) map[string]Problem {

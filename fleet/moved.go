@@ -24,15 +24,16 @@ func Moved(f *Fleet, tree Tree, cache *Cache, edited, others []string) (*Fleet, 
 		Name: f.Name, Spec: f.Spec, Clusters: f.Clusters, Apps: f.Apps, Repositories: f.Repositories,
 		Workspaces: f.Workspaces, Detected: f.Detected,
 		tree: &linkTree{Tree: tree}, unavailable: f.unavailable, names: f.names, cache: cache, unread: f.unread,
-		clusters: f.clusters, apps: f.apps, signers: f.signers, basis: b,
+		clusters: f.clusters, apps: f.apps, signers: f.signers, basis: b, file: f.file,
 	}
 	out.prepareLayers() // not shared: what another tree could not read must not be remembered here
 	if len(others) == 0 {
 		return out, b.warned
 	}
-	found := &findings{problems: slices.Clone(b.problems)}
-	warnings{found, out, b.file}.all()
-	problems := found.problems.sorted()
+	problems := b.problems
+	if b.warn != nil {
+		problems = slices.Concat(b.problems, b.warn(out)).Sorted()
+	}
 	if problems.Err() != nil || !out.tree.complete() {
 		return nil, nil //nolint:nilerr // Load finds the same errors, and says which workspace or commit has them
 	}
@@ -46,9 +47,9 @@ func Moved(f *Fleet, tree Tree, cache *Cache, edited, others []string) (*Fleet, 
 type basis struct {
 	files    *readFiles // whose content was read
 	globs    []glob     // that found files of the fleet itself
-	file     document   // sluice.yaml
-	problems Problems   // of the declarations, without the warnings about what has no effect
-	warned   Problems   // all problems
+	warn     func(*Fleet) Problems
+	problems Problems // of the declarations, without the warnings about what has no effect
+	warned   Problems // all problems
 }
 
 // covers reports whether all of the fleet was read from the basis. What other repositories and importers have is not in

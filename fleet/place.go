@@ -99,7 +99,7 @@ func (f *Fleet) appendTargets(out []Target, c *Cluster) []Target {
 		return out
 	}
 	for _, a := range f.Apps {
-		if a.places(c) {
+		if a.Selects(c) {
 			out = append(out, Target{App: a, Cluster: c})
 		}
 	}
@@ -114,7 +114,7 @@ func (c *Cluster) Retired() bool { return c.State == stateRetired }
 
 // Places reports whether the fleet places the app on the cluster.
 func (f *Fleet) Places(a *App, c *Cluster) bool {
-	return c.State != stateRetired && a.places(c)
+	return c.State != stateRetired && a.Selects(c)
 }
 
 // ClustersOf lists the clusters of an environment by name, retired ones included.

@@ -101,8 +101,8 @@ func (p Problems) Warnings() Problems {
 	})
 }
 
-// sorted returns the problems by place, each once. p stays as it is.
-func (p Problems) sorted() Problems {
+// Sorted returns the problems by place, each once. p stays as it is.
+func (p Problems) Sorted() Problems {
 	p = slices.Clone(p)
 	slices.SortStableFunc(p, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),

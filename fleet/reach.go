@@ -11,7 +11,7 @@ func (a *affected) components(f *Fleet, apps []*App, changed *changes, reach Rea
 	reads := func(dir string) bool {
 		known, ok := asked[dir]
 		if !ok {
-			known = f.isComponent(dir) && changed.touchAny(reach(f,
+			known = f.IsComponent(dir) && changed.touchAny(reach(f,
 				Source{Kustomize: &PathSource{Path: f.tree.real(dir)}}))
 			asked[dir] = known
 		}
@@ -97,12 +97,12 @@ func (a *affected) addWorkspace(f *Fleet, w *Workspace, clusters []*Cluster) {
 // be listed counts as empty: rendering the targets that need it reports the error.
 func (f *Fleet) layerFolders(base string) map[string]string {
 	out := map[string]string{}
-	if !f.has(path.Join(base, "layers")) { // as in most of many apps and workspaces
+	if !f.Has(path.Join(base, "layers")) { // as in most of many apps and workspaces
 		return out
 	}
 	for _, l := range f.layers {
 		dir := path.Join(base, "layers", l.Name)
-		if l.custom || !f.has(dir) {
+		if l.custom || !f.Has(dir) {
 			continue
 		}
 		if l.Name == layerGlobal {

@@ -24,9 +24,15 @@ type class struct {
 const (
 	labelClass       = "class"
 	labelEnvironment = "environment"
-	labelCluster     = "cluster"
-	layerGlobal      = "global"
+	labelCluster     = LabelCluster
+	layerGlobal      = LayerGlobal
 )
+
+// LabelCluster is the label that every cluster has with its own name.
+const LabelCluster = "cluster"
+
+// LayerGlobal is the layer that comes before all others, for every target.
+const LayerGlobal = "global"
 
 func automatic() []string { return []string{labelClass, labelEnvironment, labelCluster} }
 

@@ -132,12 +132,12 @@ func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Sou
 	if err := f.available(s.repository()); err != nil {
 		return s, t.appError(err, s.repository())
 	}
-	if p := s.path(); s.repository() != "" && leavesRepository(p) {
+	if p := s.Path(); s.repository() != "" && leavesRepository(p) {
 		return s, t.appError(fmt.Errorf("the path %q leaves the repository %s on cluster %s", p, s.repository(),
 			t.Cluster.Name), "")
 	}
 	s.fillIn(t.App)
-	if p := s.path(); leavesRepository(p) {
+	if p := s.Path(); leavesRepository(p) {
 		from, _ := bounds(t.App.workspace)
 		return s, t.appError(fmt.Errorf("the path %q leaves %s on cluster %s", p, from, t.Cluster.Name), "")
 	}
@@ -193,7 +193,7 @@ func (t Target) SourceError(index int, err error) error {
 
 // findIn returns the scalar that names the source in the app's file, or the key of its engine; nil if neither is there.
 func (s *Source) findIn(n *yaml.Node) *yaml.Node {
-	engine, text := "manifests", s.path()
+	engine, text := "manifests", s.Path()
 	switch {
 	case s.Helm != nil:
 		engine, text = "helm", cmp.Or(s.Helm.Chart, s.Helm.Path)
@@ -234,8 +234,8 @@ func findScalar(n *yaml.Node, text string) *yaml.Node {
 	return nil
 }
 
-// path is the place of a source in the repository, "" for a chart from elsewhere.
-func (s *Source) path() string {
+// Path is the place of a source in the repository, "" for a chart from elsewhere.
+func (s *Source) Path() string {
 	switch {
 	case s.Helm != nil:
 		return s.Helm.Path

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // templateChecks checks the path templates of layers.
@@ -92,7 +94,7 @@ func (tc templateChecks) targets(layer, template string, segments []segment, tar
 				kind = "app"
 			}
 			tc.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer,
-				s.ref.text, someOf(kind, without))
+				s.ref.text, safetext.Some(kind, without))
 		}
 	}
 	for _, t := range targets {
@@ -131,17 +133,4 @@ func (tc templateChecks) targetsOf(segments []segment) []Target {
 
 func leavesRepository(p string) bool {
 	return strings.HasPrefix(p, "/") || strings.Contains(p, `\`) || slices.Contains(strings.Split(p, "/"), "..")
-}
-
-// someOf lists the first few clusters or apps, and counts the others.
-func someOf(kind string, names []string) string {
-	const most = 3
-	if len(names) > 1 {
-		kind += "s"
-	}
-	text := kind + " " + strings.Join(names[:min(most, len(names))], ", ")
-	if more := len(names) - most; more > 0 {
-		text += " and " + strconv.Itoa(more) + " more"
-	}
-	return text
 }

@@ -178,14 +178,14 @@ func (f *Fleet) mergeValues(t Target, files []LayerFile, source string) (map[str
 
 // layerValues returns the values of one file, below the keys that the layer sets for it.
 func (f *Fleet) layerValues(t Target, file LayerFile) (map[string]any, error) {
-	content, err := f.layerContent(t, file)
+	content, err := f.LayerContent(t, file)
 	if err != nil || content == nil {
 		return nil, err
 	}
 	for _, key := range slices.Backward(file.Keys()) {
 		content = map[string]any{key: content}
 	}
-	values, _ := content.(map[string]any) // layerContent returns only mappings for a file without keys
+	values, _ := content.(map[string]any) // LayerContent returns only mappings for a file without keys
 	return values, nil
 }
 
@@ -200,8 +200,8 @@ func (l LayerFile) Keys() []string {
 	return nil
 }
 
-// layerContent returns a file's content with references replaced; nil if it is empty.
-func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
+// LayerContent returns a file's content with references replaced; nil if it is empty.
+func (f *Fleet) LayerContent(t Target, file LayerFile) (any, error) {
 	if file.IsText() {
 		data, err := readBounded(f.tree, file.Path)
 		if err != nil {

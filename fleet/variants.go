@@ -36,8 +36,8 @@ func (a *App) AllSources() []Source {
 	return out
 }
 
-// places reports whether the app goes to a cluster that is not retired.
-func (a *App) places(c *Cluster) bool {
+// Selects reports whether the app goes to a cluster, if that is not retired.
+func (a *App) Selects(c *Cluster) bool {
 	if a.imported != nil {
 		return a.imported.places(c)
 	}

@@ -113,4 +113,4 @@ func TestAffectedIsASupersetAmongWorkspaces(t *testing.T) {
 	}
 }
 
-func ownPath(_ *Fleet, s Source) []string { return []string{path.Clean(s.path())} }
+func ownPath(_ *Fleet, s Source) []string { return []string{path.Clean(s.Path())} }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/check"
 	"github.com/sluice-gitops/sluice/gitstore"
 	imports "github.com/sluice-gitops/sluice/importer"
 	"github.com/sluice-gitops/sluice/internal/lru"
@@ -56,8 +57,8 @@ func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *R
 	}
 	views := lru.New[*View](maxViews)
 	return &Reader{
-		store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer},
-		views: views,
+		store: store, archives: archives, views: views,
+		loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer, Warn: check.Effects},
 	}
 }
 

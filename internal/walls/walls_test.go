@@ -149,7 +149,8 @@ func forbidden() map[string][]string {
 		"importer/helmfile": append(own("gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"),
 			goGit, "os/exec"),
 
-		"fleet":                    own("fleet/explain", "fleet/internal/fleettest"),
+		"fleet":                    own("fleet/explain", "fleet/check", "fleet/internal/fleettest"),
+		"fleet/check":              own("fleet/explain", "fleet/internal/fleettest"),
 		"fleet/explain":            own("fleet/internal/fleettest"),
 		"fleet/internal/fleettest": own("fleet", "renderer"),
 		"fleet/internal/yamlnode":  append(own("fleet", "gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),

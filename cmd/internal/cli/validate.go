@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/check"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -58,7 +59,7 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	if f != nil {
-		problems = slices.Concat(problems, f.Check(ctx))
+		problems = slices.Concat(problems, check.Targets(ctx, f))
 	}
 	more, err := policyProblems(ctx, s, tree)
 	if err != nil {

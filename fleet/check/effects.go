@@ -1,4 +1,4 @@
-package fleet
+package check
 
 import (
 	"fmt"
@@ -8,56 +8,65 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
-// warnings looks for declarations and folders without effect.
-type warnings struct {
-	*findings
-	fleet *Fleet
-	file  document // sluice.yaml
+// Effects finds declarations and folders without effect, which are mostly typing errors. A folder that cannot be read is
+// an error. It is what a fleet.Loader calls.
+func Effects(f *fleet.Fleet) fleet.Problems {
+	ef := &effects{fleet: f}
+	ef.all()
+	return ef.problems
 }
 
-// all reports declarations without effect, which are mostly typing errors.
-func (wn warnings) all() {
-	f := wn.fleet
+// effects looks for declarations and folders without effect.
+type effects struct {
+	fleet    *fleet.Fleet
+	problems fleet.Problems
+}
+
+func (ef *effects) add(found fleet.Problems) { ef.problems = append(ef.problems, found...) }
+
+func (ef *effects) all() {
+	f := ef.fleet
 	values := labelValues{f, map[string]map[string]bool{}}
-	folders := map[string]*App{}
+	folders := map[string]*fleet.App{}
 	for _, a := range f.Apps {
-		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.has(path.Join(a.Dir, "layers")) {
-			wn.warnf(a.doc, []string{"metadata", "name"},
+		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.Has(path.Join(a.Dir, "layers")) {
+			ef.add(a.Warning([]string{"metadata", "name"},
 				"give each app a folder, or give the layers paths with ${app}",
-				"apps %s and %s are in one folder and share its layers", first.Name, a.Name)
+				"apps %s and %s are in one folder and share its layers", first.Name, a.Name))
 		}
 		folders[a.Dir] = a
-		if a.imported == nil && !slices.ContainsFunc(f.Clusters, a.places) && len(f.Clusters) > 0 {
-			wn.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes",
-				"app %s is placed on no cluster", a.Name)
+		if !a.Imported() && !slices.ContainsFunc(f.Clusters, a.Selects) && len(f.Clusters) > 0 {
+			ef.add(a.Warning([]string{"spec", "placement"}, "compare it with the labels of clusters and classes",
+				"app %s is placed on no cluster", a.Name))
 		}
 		if a.Dir != "" {
-			wn.layerFolders(path.Join(a.Dir, "layers"), a, values)
+			ef.layerFolders(path.Join(a.Dir, "layers"), a, values)
 		}
 	}
-	wn.layerFolders("layers", nil, values)
+	ef.layerFolders("layers", nil, values)
 	for _, w := range f.Workspaces {
-		wn.layerFolders(path.Join(w.Root, "layers"), nil, values)
+		ef.layerFolders(path.Join(w.Root, "layers"), nil, values)
 	}
 	for _, e := range f.Spec.Environments {
 		if len(f.ClustersOf(e.Name)) == 0 {
-			wn.warnf(wn.file, []string{"spec", "environments"}, "", "environment %s has no cluster", e.Name)
+			ef.add(f.Warning([]string{"spec", "environments"}, "", "environment %s has no cluster", e.Name))
 		}
 		for _, w := range e.Promotion.Waves {
 			if w.Clusters != nil && !slices.ContainsFunc(f.ClustersOf(e.Name),
-				func(c *Cluster) bool { return w.Clusters.Matches(c.Labels) }) {
-				wn.warnf(wn.file, []string{"spec", "environments"}, "", "environment %s, wave %s selects no cluster",
-					e.Name, w.Name)
+				func(c *fleet.Cluster) bool { return w.Clusters.Matches(c.Labels) }) {
+				ef.add(f.Warning([]string{"spec", "environments"}, "", "environment %s, wave %s selects no cluster",
+					e.Name, w.Name))
 			}
 		}
 	}
-	for _, layer := range f.layers[1:] {
-		if !layer.custom && len(f.Clusters) > 0 && !slices.ContainsFunc(f.Clusters,
-			func(c *Cluster) bool { return c.Labels[layer.Name] != "" }) {
-			wn.warnf(wn.file, []string{"spec", "layers"}, "", "no cluster has the label of layer %s", layer.Name)
+	for _, layer := range f.Layers()[1:] {
+		if !layer.Custom() && len(f.Clusters) > 0 && !slices.ContainsFunc(f.Clusters,
+			func(c *fleet.Cluster) bool { return c.Labels[layer.Name] != "" }) {
+			ef.add(f.Warning([]string{"spec", "layers"}, "", "no cluster has the label of layer %s", layer.Name))
 		}
 	}
 }
@@ -65,7 +74,7 @@ func (wn warnings) all() {
 // labelValues are the values that clusters have for labels. Only the labels of folders are looked up, in thousands of
 // clusters.
 type labelValues struct {
-	fleet *Fleet
+	fleet *fleet.Fleet
 	known map[string]map[string]bool // by label
 }
 
@@ -87,25 +96,25 @@ func (v labelValues) of(label string) map[string]bool {
 
 // has reports whether a cluster has a label with a value.
 func (v labelValues) has(label, value string) bool {
-	if label == labelCluster {
-		_, ok := v.fleet.clusters[value]
+	if label == fleet.LabelCluster {
+		_, ok := v.fleet.Cluster(value)
 		return ok
 	}
 	return v.of(label)[value]
 }
 
 // layerFolders reports folders that no cluster uses.
-func (wn warnings) layerFolders(dir string, a *App, values labelValues) {
+func (ef *effects) layerFolders(dir string, a *fleet.App, values labelValues) {
 	warn := func(p, hint, format string, args ...any) {
-		wn.problems = append(wn.problems, Problem{
-			File: p, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Hint: hint,
+		ef.problems = append(ef.problems, fleet.Problem{
+			File: p, Severity: fleet.SeverityWarning, Message: fmt.Sprintf(format, args...), Hint: hint,
 		})
 	}
-	if !wn.fleet.has(dir) {
+	if !ef.fleet.Has(dir) {
 		return
 	}
-	expected := map[string]layer{} // folders, and those on the way to a label with a slash
-	for _, x := range wn.fleet.layers {
+	expected := map[string]fleet.Layer{} // folders, and those on the way to a label with a slash
+	for _, x := range ef.fleet.Layers() {
 		for name := x.Name; name != "."; name = path.Dir(name) {
 			if _, longer := expected[name]; !longer || name == x.Name {
 				expected[name] = x
@@ -114,23 +123,23 @@ func (wn warnings) layerFolders(dir string, a *App, values labelValues) {
 	}
 	var walk func(below string)
 	walk = func(below string) {
-		for _, e := range wn.entries(path.Join(dir, below)) {
+		for _, e := range ef.entries(path.Join(dir, below)) {
 			name := path.Join(below, e.Name())
 			p := path.Join(dir, name)
 			x, ok := expected[name]
 			switch {
-			case !wn.fleet.tree.isDir(path.Join(dir, below), e):
+			case !ef.fleet.IsDir(path.Join(dir, below), e):
 			case !ok:
 				warn(p, "rename it, or name it in spec.layers", "%s is not a layer of the fleet", name)
 			case x.Name != name:
 				walk(name)
-			case x.custom:
+			case x.Custom():
 				warn(p, "move its files to the layer's own paths, or remove it",
 					"layer %s has paths of its own and does not read this folder", name)
-			case name == layerGlobal:
-				wn.useless(p, a, warn)
+			case name == fleet.LayerGlobal:
+				ef.useless(p, a, warn)
 			default:
-				wn.valueFolders(p, name, a, values, warn)
+				ef.valueFolders(p, name, a, values, warn)
 			}
 		}
 	}
@@ -138,33 +147,33 @@ func (wn warnings) layerFolders(dir string, a *App, values labelValues) {
 }
 
 // entries lists a folder; a missing one is empty.
-func (wn warnings) entries(dir string) []fs.DirEntry {
-	if !wn.fleet.has(dir) {
+func (ef *effects) entries(dir string) []fs.DirEntry {
+	if !ef.fleet.Has(dir) {
 		return nil
 	}
-	entries, err := wn.fleet.tree.ReadDir(dir)
+	entries, err := ef.fleet.ReadDir(dir)
 	if err != nil {
-		wn.unreadable(dir, err)
+		ef.problems = append(ef.problems, fleet.Unreadable(dir, err))
 	}
 	return entries
 }
 
 type warnFunc func(file, hint, format string, args ...any)
 
-func (wn warnings) valueFolders(dir, label string, a *App, values labelValues, warn warnFunc) {
-	if a == nil && label != labelCluster { // most clusters need no file of their own
-		wn.gaps(dir, label, values.of(label), warn)
+func (ef *effects) valueFolders(dir, label string, a *fleet.App, values labelValues, warn warnFunc) {
+	if a == nil && label != fleet.LabelCluster { // most clusters need no file of their own
+		ef.gaps(dir, label, values.of(label), warn)
 	}
-	for _, v := range wn.entries(dir) {
+	for _, v := range ef.entries(dir) {
 		inner := path.Join(dir, v.Name())
 		switch {
-		case !wn.fleet.tree.isDir(dir, v):
+		case !ef.fleet.IsDir(dir, v):
 			warn(inner, "move it into one", "a layer has folders, one for each value of its label")
 		case !values.has(label, v.Name()):
 			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(),
 				nearestOfFew(v.Name(), values.of(label)))
 		default:
-			wn.useless(inner, a, warn)
+			ef.useless(inner, a, warn)
 		}
 	}
 }
@@ -179,7 +188,7 @@ func nearestOfFew(got string, values map[string]bool) string {
 }
 
 // useless warns about values of an app without a chart, and about files whose names no layer reads.
-func (wn warnings) useless(dir string, a *App, warn warnFunc) {
+func (ef *effects) useless(dir string, a *fleet.App, warn warnFunc) {
 	var sources []string
 	hasHelm := a == nil
 	if a != nil {
@@ -190,18 +199,18 @@ func (wn warnings) useless(dir string, a *App, warn warnFunc) {
 			}
 		}
 	}
-	if values := path.Join(dir, "values.yaml"); !hasHelm && wn.fleet.has(values) {
+	if values := path.Join(dir, "values.yaml"); !hasHelm && ef.fleet.Has(values) {
 		warn(values, "remove it, or write a Kustomize component", "app %s has no Helm source that could take values",
 			a.Name)
 	}
-	if wn.fleet.isComponent(dir) {
+	if ef.fleet.IsComponent(dir) {
 		return // its files may have any names
 	}
-	for _, e := range wn.entries(dir) {
+	for _, e := range ef.entries(dir) {
 		name := strings.ToLower(e.Name())
 		source, named := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".yaml"), "values.")
 		switch {
-		case e.Name() == "values.yaml" || wn.fleet.tree.isDir(dir, e):
+		case e.Name() == "values.yaml" || ef.fleet.IsDir(dir, e):
 		case slices.Contains([]string{
 			"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json",
 			"vaules.yaml",
@@ -217,10 +226,10 @@ func (wn warnings) useless(dir string, a *App, warn warnFunc) {
 // gaps warns about a label value without a values file in a layer of the whole fleet where the other values have one:
 // after adding an environment or a region, charts that count on the layer fail with a nil pointer. An app's own layers
 // are often sparse, and its chart has defaults.
-func (wn warnings) gaps(dir, label string, values map[string]bool, warn warnFunc) {
+func (ef *effects) gaps(dir, label string, values map[string]bool, warn warnFunc) {
 	var have, lack []string
 	for _, v := range slices.Sorted(maps.Keys(values)) {
-		if wn.fleet.has(path.Join(dir, v, "values.yaml")) {
+		if ef.fleet.Has(path.Join(dir, v, "values.yaml")) {
 			have = append(have, v)
 		} else {
 			lack = append(lack, v)

@@ -1,4 +1,4 @@
-package fleet
+package check
 
 import (
 	"cmp"
@@ -9,12 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // unusedFiles warns about files that look like files of a layer with path templates, but that no target uses.
-func (f *Fleet) unusedFiles(ctx context.Context) Problems {
-	u := unused{fleet: f, taken: map[string]bool{fleetFile: true}}
+func unusedFiles(ctx context.Context, f *fleet.Fleet) fleet.Problems {
+	u := unused{fleet: f, taken: map[string]bool{fleet.File: true}}
 	for _, c := range f.Clusters {
 		u.taken[c.File] = true
 	}
@@ -23,58 +24,46 @@ func (f *Fleet) unusedFiles(ctx context.Context) Problems {
 	}
 	targets := f.Targets()
 	for _, t := range targets {
-		values, _ := f.layerFiles(t)
-		for _, file := range values {
+		for _, file := range f.ValuesFiles(t) {
 			u.taken[file.Path] = true
 		}
 	}
-	for _, l := range f.layers {
+	for _, l := range f.Layers() {
 		for _, v := range l.Values {
-			u.template(ctx, l.Layer, v.Path, targets)
+			u.template(ctx, l, v.Path, targets)
 		}
 		for _, template := range l.Components {
-			u.template(ctx, l.Layer, path.Join(template, "kustomization.yaml"), targets)
+			u.template(ctx, l, path.Join(template, "kustomization.yaml"), targets)
 		}
 	}
 	return u.problems
 }
 
 type unused struct {
-	fleet    *Fleet
+	fleet    *fleet.Fleet
 	taken    map[string]bool // files that have a use
-	problems Problems
+	problems fleet.Problems
 }
 
 // template compares the files that match a path template with the paths that it gives for the targets.
-func (u *unused) template(ctx context.Context, l Layer, template string, targets []Target) {
+func (u *unused) template(ctx context.Context, l fleet.Layer, template string, targets []fleet.Target) {
 	layer, paths := l.Name, map[string]bool{}
 	for _, t := range targets {
-		for _, in := range templateBases(t, "", template, slices.Contains(t.App.Spec.SkipLayers, layer)) {
-			if p := templatePath(t, in, "", template); p != "" && (t.App.workspace != nil ||
-				!slices.Contains(t.App.Spec.SkipLayers, layer)) {
-				paths[p] = true
-			}
+		for _, p := range fleet.TemplatePaths(t, l, template) {
+			paths[p] = true
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(paths)) {
 		for _, other := range otherNames(p) {
-			if !u.taken[other] && !u.fleet.has(p) && u.fleet.has(other) {
+			if !u.taken[other] && !u.fleet.Has(p) && u.fleet.Has(other) {
 				u.taken[other] = true
 				u.warn(other, "rename it to "+path.Base(p), "layer %s does not read %s", layer, path.Base(other))
 			}
 		}
 	}
-	pattern, ok := globOf(template)
-	if !ok {
-		return
-	}
-	g, err := parseGlob(pattern)
+	names, err := u.fleet.TemplateFiles(ctx, template)
 	if err != nil {
-		return // such a path is matched literally, and a pattern cannot say it
-	}
-	names, err := walkGlobs(ctx, u.fleet.tree, []glob{g})
-	if err != nil {
-		u.warn(fleetFile, "run it again", "the files of layer %s cannot be listed: %v", layer, err)
+		u.warn(fleet.File, "run it again", "the files of layer %s cannot be listed: %v", layer, err)
 		return
 	}
 	const limit = 20
@@ -90,14 +79,14 @@ func (u *unused) template(ctx context.Context, l Layer, template string, targets
 		}
 	}
 	if left > limit {
-		u.warn(fleetFile, "rename them, or remove them", "no target takes %d more files that match %s of layer %s",
+		u.warn(fleet.File, "rename them, or remove them", "no target takes %d more files that match %s of layer %s",
 			left-limit, template, layer)
 	}
 }
 
 func (u *unused) warn(file, hint, format string, args ...any) {
-	u.problems = append(u.problems, Problem{
-		File: file, Severity: SeverityWarning,
+	u.problems = append(u.problems, fleet.Problem{
+		File: file, Severity: fleet.SeverityWarning,
 		Message: fmt.Sprintf(format, args...), Hint: hint,
 	})
 }
@@ -122,28 +111,6 @@ func (u *unused) nearest(name string, paths map[string]bool) string {
 	slices.Sort(names)
 	slices.Sort(folders)
 	return cmp.Or(nearest.DidYouMean(base, names), nearest.DidYouMean(name, folders))
-}
-
-// globOf returns a pattern that matches every result of a template; false if the template has no reference, or is one.
-func globOf(template string) (string, bool) {
-	segments, err := parseReferences(template)
-	if err != nil {
-		return "", false
-	}
-	var out strings.Builder
-	found := false
-	for _, s := range segments {
-		if s.ref == nil {
-			out.WriteString(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{",
-				`\{`).Replace(s.literal))
-			continue
-		}
-		if found = true; !strings.HasSuffix(out.String(), "*") {
-			out.WriteString("*")
-		}
-	}
-	// a variable that holds the whole path says nothing of other files
-	return out.String(), found && out.String() != "*"
 }
 
 // isForeign reports whether a file of this name belongs to a chart, a Kustomize root or a cluster registry, although

@@ -1,4 +1,4 @@
-package fleet
+package check
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
@@ -32,9 +33,9 @@ func TestUnusedLayerFilesAreReported(t *testing.T) {
 		"charts/one/values-dev.main.yaml.gotpl": "a: 1\n",
 	})
 	delete(files, "charts/two/values-prod.yaml")
-	f := mustLoad(t, files, NewCache())
+	f := load(t, files)
 	got := map[string]string{}
-	for _, p := range f.unusedFiles(t.Context()) {
+	for _, p := range unusedFiles(t.Context(), f) {
 		got[p.File] = p.String()
 	}
 	for file, want := range map[string]string{
@@ -53,8 +54,8 @@ func TestUnusedLayerFilesAreReported(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("more files: %v", got)
 	}
-	checked := f.Check(t.Context())
-	for _, p := range f.unusedFiles(t.Context()) {
+	checked := Targets(t.Context(), f)
+	for _, p := range unusedFiles(t.Context(), f) {
 		if !slices.Contains(checked, p) {
 			t.Errorf("Check does not report %s", p)
 		}
@@ -62,7 +63,7 @@ func TestUnusedLayerFilesAreReported(t *testing.T) {
 	for i := range 50 {
 		files[fmt.Sprintf("charts/one/values-x%d.yaml", i)] = "a: 1\n"
 	}
-	list := mustLoad(t, files, NewCache()).unusedFiles(t.Context())
+	list := unusedFiles(t.Context(), load(t, files))
 	var text strings.Builder
 	for _, p := range list {
 		text.WriteString(p.String() + "\n")
@@ -71,4 +72,13 @@ func TestUnusedLayerFilesAreReported(t *testing.T) {
 		"no target takes 33 more files that match charts/${app}/values-${environment}.yaml") {
 		t.Errorf("%d warnings:\n%s", len(list), text.String())
 	}
+}
+
+func load(t *testing.T, files map[string]string) *fleet.Fleet {
+	t.Helper()
+	f, problems := fleet.Load(t.Context(), fleettest.NewTree(files), nil)
+	if f == nil {
+		t.Fatalf("the fleet does not load:\n%v", problems)
+	}
+	return f
 }
