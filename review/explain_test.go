@@ -74,7 +74,7 @@ func TestExplanationWithoutValuesFromElsewhere(t *testing.T) {
 	chains := []explain.Chain{{Path: "license", Origins: []explain.Origin{
 		{Layer: "defaults", File: "values.yaml", Line: 1, Set: "none"},
 		{Layer: "HelmRelease", File: "web.yaml", Line: 2, Set: "hunter2", Elsewhere: true, Winner: true},
-	}}, {Path: "auth.adminPassword", Origins: []fleet.Origin{{Layer: "cluster", Set: "hunter2"}}}}
+	}}, {Path: "auth.adminPassword", Origins: []explain.Origin{{Layer: "cluster", Set: "hunter2"}}}}
 	got := strings.Join(explanation(chains, diff.NewMasker([]byte("k"))), "\n")
 	if strings.Contains(got, "hunter2") || !strings.Contains(got, "none") || !strings.Contains(got, "web.yaml:2") {
 		t.Error(got)
