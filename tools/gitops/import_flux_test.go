@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -270,6 +271,23 @@ func TestImportCheck(t *testing.T) {
 		"needs the program sluice-reference-flux in PATH") {
 		t.Errorf("%v: %s", err, out)
 	}
+	// Each version of Flux renders with the Helm that it ships, and Sluice does the same. Numbers keep their types.
+	typed := ""
+	for version, want := range map[string]string{"": "v4.3", "2.8.0": "v4.3", "2.7.5": "v3.22"} {
+		versions := t.TempDir()
+		typed = versions
+		unpack(t, versions, fixtures["base"]+fixtures["HelmRelease"])
+		if version != "" { // sluice finds it
+			unpack(t, versions, "-- install/gotk-components.yaml --\n# Flux Version: v"+version+"\n")
+		}
+		unpack(t, versions, "-- charts/web/templates/typed.yaml --\napiVersion: example.com/v1\nkind: Typed\nmetadata: {name: typed}\nspec: {helm: {{ .Capabilities.HelmVersion.Version }}, float: 3.0, whole: 3, text: \"3\", big: 18446744073709551615, small: 1e-3}\n")
+		if out, err := check(t, versions, tools); err != nil || !strings.Contains(out, "5 objects of 2 apps equal, 0 differences") {
+			t.Errorf("Flux %q: %v: %s", version, err, out)
+		}
+		if out := strings.Join(slices.Sorted(maps.Values(rendered(t, versions, "prod")["web.web"])), "\n"); !strings.Contains(out, want) {
+			t.Errorf("Flux %q renders with another Helm than %s:\n%s", version, want, out)
+		}
+	}
 	// Neither a ResourceSet nor what it brings is compared, and neither is a difference.
 	set := t.TempDir()
 	unpack(t, set, fixtures["base"]+fixtures["HelmRelease"]+
@@ -294,9 +312,18 @@ func TestImportCheck(t *testing.T) {
 		!strings.Contains(out, "1 app cannot be read") {
 		t.Errorf("%v: %s", err, out)
 	}
+	// A float in place of an integer is a difference.
+	floats := t.TempDir()
+	script := "#!/bin/sh\nexec '" + filepath.Join(tools, "sluice-reference-flux") + "' | sed 's/\"whole\":3/\"whole\":3.0/'\n"
+	if err := os.WriteFile(filepath.Join(floats, "sluice-reference-flux"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check(t, typed, floats); err == nil || !strings.Contains(out, "is not equal") {
+		t.Errorf("%v: %s", err, out)
+	}
 	// A program that answers something else than Flux builds.
 	wrong := t.TempDir()
-	script := "#!/bin/sh\nexec '" + filepath.Join(tools, "sluice-reference-flux") +
+	script = "#!/bin/sh\nexec '" + filepath.Join(tools, "sluice-reference-flux") +
 		"' | sed 's/\"kind\":\"Job\"/\"kind\":\"CronJob\"/'\n"
 	if err := os.WriteFile(filepath.Join(wrong, "sluice-reference-flux"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)

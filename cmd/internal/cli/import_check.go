@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
@@ -28,8 +29,9 @@ type comparison struct {
 	Links       []string `json:"links,omitempty"` // symbolic links, which the tool follows and the reference does not
 	Unread      []string `json:"unread"`          // apps that Sluice cannot render, whatever the tool does with them
 
-	tool  string   // of the entry that is compared
-	empty []string // clusters on which no object was equal
+	tool    string   // of the entry that is compared
+	untyped bool     // the tool's numbers went through JSON, where 3.0 is 3
+	empty   []string // clusters on which no object was equal
 }
 
 // checkImport builds the import again with the reference programs, and compares every object.
@@ -85,7 +87,7 @@ func (i *importOptions) checkEntry(ctx context.Context, s *app.Session, tree git
 ) error {
 	entry := f.Spec.Import[n]
 	program := referenceFor(entry)
-	result.tool = program.tool
+	result.tool, result.untyped = program.tool, program.untyped
 	theirs, err := program.run(ctx, s.Store, tree, f, entry)
 	if err != nil {
 		return err
@@ -289,7 +291,7 @@ func (c *comparison) objects(at string, ours, theirs []manifest.Object, namespac
 		switch {
 		case got == nil:
 			c.differ("%s: %s applies %s, Sluice does not render it", at, c.tool, want.Identity())
-		case !equalObjects(got, want):
+		case !c.equalObjects(got, want):
 			c.differ("%s: %s is not equal", at, id)
 		default:
 			c.Objects++
@@ -319,7 +321,8 @@ func taken(left map[manifest.Identity][]manifest.Object, want manifest.Object, n
 	return at, list[0]
 }
 
-func equalObjects(ours, theirs manifest.Object) bool {
+// equalObjects compares the values with their types: 3 is not 3.0, and neither is "3".
+func (c *comparison) equalObjects(ours, theirs manifest.Object) bool {
 	if theirs.Namespace() == "" && ours.Namespace() != "" {
 		metadata, _ := ours["metadata"].(map[string]any) // a map: Namespace read a value of it
 		metadata = maps.Clone(metadata)
@@ -327,7 +330,45 @@ func equalObjects(ours, theirs manifest.Object) bool {
 		ours = maps.Clone(ours)
 		ours["metadata"] = metadata
 	}
-	a, failed := json.Marshal(ours)
-	b, wrong := json.Marshal(theirs)
-	return failed == nil && wrong == nil && bytes.Equal(a, b)
+	return c.equal(map[string]any(ours), map[string]any(theirs))
+}
+
+func (c *comparison) equal(ours, theirs any) bool {
+	switch x := ours.(type) {
+	case map[string]any:
+		y, ok := theirs.(map[string]any)
+		return ok && maps.EqualFunc(x, y, c.equal)
+	case []any:
+		y, ok := theirs.([]any)
+		return ok && slices.EqualFunc(x, y, c.equal)
+	}
+	if number, ok := theirs.(json.Number); ok {
+		theirs = typed(number)
+		if _, whole := theirs.(float64); c.untyped && !whole {
+			if float, ok := ours.(float64); ok && float == math.Trunc(float) {
+				text, err := json.Marshal(float)
+				return err == nil && string(text) == number.String()
+			}
+		}
+	}
+	if number, ok := ours.(json.Number); ok {
+		ours = typed(number)
+	}
+	return ours == theirs
+}
+
+// typed returns a number of JSON as manifest.Decode returns it: a number with a point or an exponent is a float, and so
+// is an integer of more than 64 bits.
+func typed(n json.Number) any {
+	if i, err := strconv.ParseInt(n.String(), 10, 64); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
+		return u
+	}
+	f, err := n.Float64()
+	if err != nil {
+		return n.String() // out of range, so it equals nothing that YAML has
+	}
+	return f
 }

@@ -28,6 +28,9 @@ func TestComparison(t *testing.T) {
 	const other = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns"},"data":{"k":"w"}}`
 	const big = `{"apiVersion":"v1","kind":"X","metadata":{"name":"b"},"spec":{"n":9007199254740993}}`
 	const near = `{"apiVersion":"v1","kind":"X","metadata":{"name":"b"},"spec":{"n":9007199254740992}}`
+	number := func(text string) string {
+		return `{"apiVersion":"v1","kind":"X","metadata":{"name":"b"},"spec":{"n":[` + text + `]}}`
+	}
 	objects := func(texts ...string) referenceApp {
 		out := referenceApp{Namespace: "ns"}
 		for _, text := range texts {
@@ -118,6 +121,21 @@ func TestComparison(t *testing.T) {
 			0,
 			"prod/a: Flux applies ConfigMap a, Sluice does not render it", 0, 0,
 		},
+		"integer and float": {
+			map[string]referenceApp{"a": objects(number("3"))},
+			map[string]referenceApp{"a": objects(number("3.0"))},
+			0, "prod/a: X b is not equal", 0, 0,
+		},
+		"number and string": {
+			map[string]referenceApp{"a": objects(number("3"))},
+			map[string]referenceApp{"a": objects(number(`"3"`))},
+			0, "prod/a: X b is not equal", 0, 0,
+		},
+		"two forms of a float": {
+			map[string]referenceApp{"a": objects(number("1.5e1"))},
+			map[string]referenceApp{"a": objects(number("15.0"))},
+			1, "", 0, 0,
+		},
 		"skipped": {
 			map[string]referenceApp{"a": objects(placed)},
 			map[string]referenceApp{"a": {Skipped: "remote"}},
@@ -136,5 +154,39 @@ func TestComparison(t *testing.T) {
 				t.Errorf("differences %q, want %q", text, c.differs)
 			}
 		})
+	}
+}
+
+// Sluice has floats as floats. Flux's answer says which numbers are floats; Argo CD's is JSON, in which 3.0 is 3.
+func TestComparisonOfFloats(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ours, theirs string
+		flux, argocd bool // they are equal
+	}{
+		{"3.0", "3.0", true, true},
+		{"3.0", "3", false, true},
+		{"3", "3.0", false, false},
+		{"3.5", "3", false, false},
+		{"1e20", "100000000000000000000", true, true},
+		{`"3"`, "3", false, false},
+		{"9007199254740993", "9007199254740993", true, true},
+		{"18446744073709551615", "18446744073709551615", true, true},
+		{"0o17", "15", true, true},
+		{"017", "15", true, true},
+	} {
+		ours, err := manifest.Decode([]byte("{apiVersion: v1, kind: X, metadata: {name: b}, count: "+c.ours+"}"),
+			manifest.DefaultBudget())
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := object(t, `{"apiVersion":"v1","kind":"X","metadata":{"name":"b"},"count":`+c.theirs+`}`)
+		flux, argocd := comparison{}, comparison{untyped: true}
+		if got := flux.equalObjects(ours[0], theirs); got != c.flux {
+			t.Errorf("Flux: %s equals %s: %t, want %t", c.ours, c.theirs, got, c.flux)
+		}
+		if got := argocd.equalObjects(ours[0], theirs); got != c.argocd {
+			t.Errorf("Argo CD: %s equals %s: %t, want %t", c.ours, c.theirs, got, c.argocd)
+		}
 	}
 }

@@ -24,13 +24,14 @@ type reference struct {
 	tool    string
 	program string
 	build   string // the command that builds the program in a clone of Sluice
+	untyped bool   // the tool passes objects on as JSON, where 3.0 is 3
 }
 
 // referenceFor returns the program for an entry of spec.import.
 func referenceFor(entry fleet.Import) reference {
 	if entry.ArgoCD != nil {
 		return reference{
-			tool: "Argo CD", program: "sluice-reference-argocd",
+			tool: "Argo CD", program: "sluice-reference-argocd", untyped: true,
 			build: `go build -C tools/gitops/argocd -o "$HOME/sluice-argocd/" ./sluice-reference-argocd helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5`,
 		}
 	}
@@ -62,6 +63,7 @@ type referenceRepository struct {
 type referenceCluster struct {
 	KubeVersion string            `json:"kubeVersion,omitempty"`
 	APIVersions []string          `json:"apiVersions,omitempty"`
+	Helm        int               `json:"helm,omitempty"` // that the registry names
 	Server      string            `json:"server,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -120,7 +122,7 @@ func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore
 		Clusters map[string]map[string]referenceApp `json:"clusters"`
 	}
 	decoder := json.NewDecoder(&out)
-	decoder.UseNumber() // large integers keep their digits
+	decoder.UseNumber() // numbers keep their digits and their type
 	if err := decoder.Decode(&answer); err != nil {
 		return nil, fmt.Errorf("the answer of %s: %w (build it from the release of this sluice)", r.program, err)
 	}
@@ -131,7 +133,7 @@ func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore
 func referenceClusters(f *fleet.Fleet, entry fleet.Import) map[string]referenceCluster {
 	out := map[string]referenceCluster{}
 	for _, c := range f.Clusters {
-		one := referenceCluster{KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions}
+		one := referenceCluster{KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions, Helm: c.Helm}
 		if entry.ArgoCD != nil {
 			own := entry.ArgoCD.Clusters[c.Name]
 			one.Server, one.Labels, one.Annotations = own.Server, entry.ArgoCD.LabelsOf(c.Name, c.Labels),

@@ -28,6 +28,7 @@ type Options struct {
 	Root        string // directory that the cluster's first Kustomization applies
 	KubeVersion string // that charts see; "" for Helm's default
 	APIVersions []string
+	Helm        int      // 3, or 4 and 0 for the version that Flux ships since 2.8
 	Lenient     bool     // StrictPostBuildSubstitutions=false of kustomize-controller
 	Ignore      []string // patterns of files, as in .gitignore, whose Kustomizations and HelmReleases are not followed
 

@@ -1,18 +1,20 @@
 package fluxref
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
 // client returns the ConfigMaps and Secrets of the cluster, as the API server stores them.
@@ -65,12 +67,12 @@ func sealed(o *Object, namespace string) *corev1.Secret {
 	return s
 }
 
-// decode reads a stream of documents.
+// decode reads a stream of documents. Numbers keep their type: 3 is an integer, 3.0 is none, and both are what the text
+// has. A decoder by way of JSON makes them equal.
 func decode(text string) ([]*Object, error) {
 	var out []*Object
-	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
-	for {
-		var raw runtime.RawExtension
+	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var raw any
 		err := decoder.Decode(&raw)
 		if errors.Is(err, io.EOF) {
 			return out, nil
@@ -78,14 +80,78 @@ func decode(text string) ([]*Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		u := &Object{}
-		if err := utiljson.Unmarshal(raw.Raw, &u.Object); err != nil { // integers stay integers
+		value, err := plain(raw)
+		if err != nil {
 			return nil, err
 		}
-		if len(u.Object) > 0 {
-			out = append(out, u)
+		switch object := value.(type) {
+		case nil:
+		case map[string]any:
+			if len(object) > 0 {
+				out = append(out, &Object{Object: object})
+			}
+		default:
+			return nil, fmt.Errorf("a document is %T, not an object", raw)
 		}
 	}
+}
+
+// plain converts decoded YAML to the types of an unstructured object.
+func plain(v any) (any, error) {
+	var err error
+	switch x := v.(type) {
+	case map[any]any:
+		out := make(map[string]any, len(x))
+		for k, item := range x {
+			switch k.(type) {
+			case string, int, int64, uint64, bool:
+			default:
+				return nil, fmt.Errorf("the key %v of a mapping is no text", k)
+			}
+			if out[fmt.Sprint(k)], err = plain(item); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case []any:
+		for n := range x {
+			if x[n], err = plain(x[n]); err != nil {
+				return nil, err
+			}
+		}
+		return x, nil
+	case int:
+		return int64(x), nil
+	case uint64: // greater than every int64
+		return json.Number(strconv.FormatUint(x, 10)), nil
+	}
+	return v, nil
+}
+
+// Typed converts a value of an object for an encoder of JSON, so that the text has the types: a float has a point or an
+// exponent.
+func Typed(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for key, item := range x {
+			out[key] = Typed(item)
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for n := range x {
+			out[n] = Typed(x[n])
+		}
+		return out
+	case float64:
+		text := strconv.FormatFloat(x, 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		return json.Number(text)
+	}
+	return v
 }
 
 // stored removes the namespaces that the API server removes.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
@@ -17,11 +16,6 @@ import (
 	ssautil "github.com/fluxcd/pkg/ssa/utils"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/go-logr/logr"
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	helmutil "helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -36,40 +30,26 @@ func (c *cluster) release(u *Object) ([]*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := loadChart(from, dir)
-	if err != nil {
-		return nil, err
-	}
 	values, err := chartutil.ChartValuesFromReferences(c.ctx, logr.Discard(), c.client(nil), r.Namespace, r.GetValues(),
 		r.Spec.ValuesFrom...)
 	if err != nil {
 		return nil, err
 	}
-	install := action.NewInstall(&action.Configuration{})
-	install.DryRun, install.ClientOnly, install.ReleaseName, install.Namespace = true, true, r.GetReleaseName(),
-		r.GetReleaseNamespace()
-	install.IncludeCRDs = true
-	if in := r.Spec.Install; in != nil {
-		install.IncludeCRDs = in.CRDs != helmv2.Skip && !in.SkipCRDs
-		install.DisableHooks, install.SkipSchemaValidation = in.DisableHooks, in.DisableSchemaValidation
+	in := install{
+		HelmChartSpec: from, dir: dir, values: values, name: r.GetReleaseName(), namespace: r.GetReleaseNamespace(),
+		crds: true, kubeVersion: c.KubeVersion, apiVersions: c.APIVersions,
 	}
-	install.APIVersions = c.APIVersions
-	if c.KubeVersion != "" {
-		if install.KubeVersion, err = helmutil.ParseKubeVersion(c.KubeVersion); err != nil {
-			return nil, fmt.Errorf("kubeVersion: %w", err)
-		}
+	if own := r.Spec.Install; own != nil {
+		in.crds = own.CRDs != helmv2.Skip && !own.SkipCRDs
+		in.noHooks, in.noSchema = own.DisableHooks, own.DisableSchemaValidation
 	}
-	done, err := install.RunWithContext(c.ctx, loaded, values)
+	render := helm4
+	if c.Helm == 3 {
+		render = helm3
+	}
+	text, err := render(c.ctx, &in)
 	if err != nil {
 		return nil, err
-	}
-	text := done.Manifest
-	if !install.DisableHooks {
-		for _, h := range done.Hooks {
-			if !slices.Contains(h.Events, release.HookTest) {
-				text += "\n---\n" + h.Manifest
-			}
-		}
 	}
 	if text, err = c.postRendered(text, r.Spec.PostRenderers); err != nil {
 		return nil, err
@@ -124,20 +104,28 @@ func (c *cluster) chartOf(r *helmv2.HelmRelease) (sourcev1.HelmChartSpec, string
 	return out, dir, err
 }
 
-// loadChart loads a chart as source-controller packs it: with its local dependencies, and with the values files in
-// place of its own values.
-func loadChart(from sourcev1.HelmChartSpec, dir string) (*chart.Chart, error) {
-	loaded, err := withDependencies(filepath.Join(dir, from.Chart))
-	if err != nil {
-		return nil, err
-	}
-	if len(from.ValuesFiles) == 0 {
-		return loaded, nil
+// install is what helm-controller tells Helm to render. The chart is loaded as source-controller packs it: with its local
+// dependencies, and with the values files in place of its own values.
+type install struct {
+	sourcev1.HelmChartSpec
+	dir               string // of the source
+	values            map[string]any
+	name, namespace   string
+	crds              bool
+	noHooks, noSchema bool
+	kubeVersion       string // "" for Helm's default
+	apiVersions       []string
+}
+
+// defaults returns the values of the values files, read by a version of Helm; nil for none.
+func (i *install) defaults(read func(name string) (map[string]any, error)) (map[string]any, error) {
+	if len(i.ValuesFiles) == 0 {
+		return nil, nil
 	}
 	merged := map[string]any{}
-	for _, f := range from.ValuesFiles {
-		values, err := helmutil.ReadValuesFile(filepath.Join(dir, f))
-		if errors.Is(err, fs.ErrNotExist) && from.IgnoreMissingValuesFiles {
+	for _, f := range i.ValuesFiles {
+		values, err := read(filepath.Join(i.dir, f))
+		if errors.Is(err, fs.ErrNotExist) && i.IgnoreMissingValuesFiles {
 			continue
 		}
 		if err != nil {
@@ -145,29 +133,13 @@ func loadChart(from sourcev1.HelmChartSpec, dir string) (*chart.Chart, error) {
 		}
 		merged = chartutil.MergeMaps(merged, values)
 	}
-	loaded.Values = merged
-	return loaded, nil
+	return merged, nil
 }
 
-// withDependencies loads a chart, and adds the dependencies with a file:// address that its folder charts/ lacks.
-func withDependencies(dir string) (*chart.Chart, error) {
-	loaded, err := loader.LoadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range loaded.Metadata.Dependencies {
-		local, ok := strings.CutPrefix(d.Repository, "file://")
-		if !ok || slices.ContainsFunc(loaded.Dependencies(),
-			func(have *chart.Chart) bool { return have.Name() == d.Name }) {
-			continue
-		}
-		inner, err := withDependencies(filepath.Join(dir, local))
-		if err != nil {
-			return nil, err
-		}
-		loaded.AddDependency(inner)
-	}
-	return loaded, nil
+// local returns the directory of a dependency with a file:// address.
+func local(dir, repository string) (string, bool) {
+	path, ok := strings.CutPrefix(repository, "file://")
+	return filepath.Join(dir, path), ok
 }
 
 // postRendered has Kustomize change the output of Helm, one post-renderer after the other. helm-controller's code for
