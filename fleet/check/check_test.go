@@ -185,6 +185,7 @@ type lstatTree struct {
 func (l lstatTree) Stat(name string) (os.FileInfo, error) {
 	return os.Lstat(filepath.Join(l.dir, name))
 }
+
 func TestLinksAreUsed(t *testing.T) {
 	t.Parallel()
 	f := mustLoad(t, fleettest.Linked())

@@ -103,6 +103,7 @@ func flatten(v any, p []string, out map[string]any) {
 		flatten(inner, append(slices.Clip(p), k), out)
 	}
 }
+
 func TestExplain(t *testing.T) {
 	f := mustLoad(t, fleettest.Small())
 	chains, err := explain.Values(f, target(t, f, "b"), "", "m.b", explain.Defaults{File: "charts/web/values.yaml", Data: []byte("m:\n  b: 0\n")})
