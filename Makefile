@@ -26,25 +26,26 @@ test: ## the quick tests; some of the real charts and Kustomize roots of CORPUS 
 # The tests that make test skips or cuts short, in two halves side by side. The two packages that start services, ./cmd/sluice and
 # ./cmd/internal/app, are in one half, so that they never run at the same time.
 SERVICES := ./cmd/sluice ./cmd/internal/app
-KILLS ?= 40
-HISTORIES ?= 2000
+KILLS ?= 24
+HISTORIES ?= 1000
 HALF := $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) + 1) / 2))) # of the cores
 SLOW := $(filter-out $(SERVICES),$(shell grep -rl --include='*_test.go' --exclude-dir=tools --exclude-dir=node_modules 'testing\.Short()' . | xargs -n1 dirname | sort -u))
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium, what Flux builds
 	$(MAKE) -j2 --no-print-directory e2e-services e2e-packages
 
 e2e-services: $(BIN)/slowtests
-	run=$$($(BIN)/slowtests $(SERVICES)) && SLUICE_BROWSER=required SLUICE_KILLS=$(KILLS) $(TEST) -p 1 -timeout 30m -run "$$run" $(SERVICES)
+	run=$$($(BIN)/slowtests $(SERVICES)) && SLUICE_BROWSER=required SLUICE_KILLS=$(KILLS) $(TEST) -p 1 -timeout 60m -run "$$run" $(SERVICES)
 
 e2e-packages: $(BIN)/slowtests
-	run=$$($(BIN)/slowtests $(SLOW)) && SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=$(HISTORIES) $(TEST) -p $(HALF) -timeout 30m -run "$$run" $(SLOW)
+	run=$$($(BIN)/slowtests $(SLOW)) && SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=$(HISTORIES) $(TEST) -p $(HALF) -timeout 60m -run "$$run" $(SLOW)
 	cd tools/gitops && $(TEST) -p $(HALF) -timeout 15m ./...
 	cd tools/gitops/fields && $(TEST) ./...
 
 $(BIN)/slowtests: tools/slowtests/main.go
 	$(GO) build -C tools/slowtests -o $@ .
 
-test-thorough: ## what takes too long for each commit: every hostile case and every trouble on both forges, 200 killed runs, 10,000 promotion histories and 300 on real trees, 3,000 random charts, Argo CD's own tests
+test-thorough: ## what takes too long for each commit: branches of the largest repositories of the corpus, every hostile case and every trouble on both forges, 200 killed runs, 10,000 promotion histories and 300 on real trees, 3,000 random charts, Argo CD's own tests
+	CORPUS=$(CORPUS) SLUICE_GOLDEN=all $(GO) test -count=1 -timeout 60m ./cmd/sluice -run TestGoldenCorpus
 	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
 	SLUICE_KILLS=200 SLUICE_KILL_SEED=$$RANDOM $(GO) test -count=1 -timeout 60m ./cmd/sluice -run Kill
 	SLUICE_TROUBLES=all $(GO) test -count=1 -timeout 60m ./cmd/sluice -run TestServiceInTrouble

@@ -52,6 +52,9 @@ func TestGoldenCorpus(t *testing.T) {
 	} {
 		t.Run(path.Base(dir), func(t *testing.T) {
 			t.Parallel()
+			if large := strings.Contains(dir, "infra-deployments") || strings.Contains(dir, "argo-cd"); large && os.Getenv("SLUICE_GOLDEN") != allCases {
+				t.Skip("it takes minutes: run make test-thorough")
+			}
 			g := newGoldenRepo(t)
 			g.folder(filepath.Join(corpus, dir), ".")
 			if strings.HasSuffix(dir, "infra-deployments") { // it has placeholders of secrets in plain text
