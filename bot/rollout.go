@@ -224,7 +224,7 @@ func waitsFor(f *fleet.Fleet, environment string, p *promote.Status) string {
 // waves describes the progress of an environment's waves.
 func waves(e *promote.Status) string {
 	for i, w := range e.Decision.Waves {
-		if w.State != rollout.WaveDone {
+		if !w.State.Over() {
 			return fmt.Sprintf("wave %s, %d of %d: %s", w.Name, i+1, len(e.Decision.Waves), waveWords(w))
 		}
 	}
@@ -234,7 +234,7 @@ func waves(e *promote.Status) string {
 // waveWords describes the state of a wave and the reason why it waits.
 func waveWords(w rollout.WaveProgress) string {
 	if w.Reason == "" {
-		return string(w.State)
+		return w.State.String()
 	}
 	return fmt.Sprintf("%s (%s)", w.State, w.Reason)
 }
@@ -350,10 +350,10 @@ func promotedStatuses(prefix string, e *promote.Status) []promotedStatus {
 	return append(out, promotedStatus{s, commits})
 }
 
-// wavesState returns the state of the first wave that is not done.
+// wavesState returns the state of the first wave in which something is left to do.
 func wavesState(e *promote.Status) rollout.WaveState {
 	for _, w := range e.Decision.Waves {
-		if w.State != rollout.WaveDone {
+		if !w.State.Over() {
 			return w.State
 		}
 	}

@@ -54,6 +54,9 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *rollout.
 		}
 		next, err := l.commanded(ctx, e, c, s)
 		if err == nil {
+			if !l.request.DryRun {
+				out.Done = append(out.Done, rollout.Ended(s.Record, next)...)
+			}
 			s.Record, changed = next, true
 			continue
 		}
@@ -143,7 +146,10 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 			return event, err
 		}
 		event.Apps = c.Apps
-		return event, checkPromotion(c, event.Source, s)
+		if err := checkPromotion(c, event.Source, s); err != nil {
+			return event, err
+		}
+		return event, l.checkReturns(ctx, e, event, s)
 	case rollout.EventApprove:
 		return l.approval(ctx, e, c, s, event)
 	case rollout.EventResume:

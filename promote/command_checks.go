@@ -2,6 +2,7 @@ package promote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,25 @@ func checkPromotion(c Command, source rollout.Source, s *rollout.Situation) erro
 	}
 	return fmt.Errorf("%s runs %s, which contains %.10s already; to go back to it, roll back with --to %.10s",
 		c.Environment, s.Running.Source, source.Commit, source.Commit)
+}
+
+// checkReturns refuses a promotion that brings back what was rolled back, unless it says why.
+func (l *commands) checkReturns(ctx context.Context, e fleet.Environment, event rollout.Event,
+	s *rollout.Situation,
+) error {
+	if event.Again != "" || len(s.Record.Holds) == 0 {
+		return nil
+	}
+	requested := *s
+	var err error
+	if requested.Record, err = rollout.Apply(s.Record, event); err != nil {
+		return err
+	}
+	next, err := l.proposals.next(ctx, e, &requested)
+	if err != nil || next == nil || len(next.Returns) == 0 {
+		return err
+	}
+	return errors.New(requested.ReturnsText(*next))
 }
 
 // waveMembers returns the clusters of a wave by its name.

@@ -268,7 +268,7 @@ func Run(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) 
 	for i := range all {
 		all[i].Done, all[i].Refused = done[all[i].Environment], refused[all[i].Environment]
 		if len(all[i].Done)+len(all[i].Refused) == 0 && failed == nil {
-			all[i].Done = all[i].withoutMoves(commands, r.DryRun)
+			all[i].Done = all[i].withoutMoves(commands)
 		}
 	}
 	return all, failed

@@ -79,7 +79,7 @@ func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Si
 		}
 		next, err = rollout.Next(*s)
 	}
-	if err != nil || next == nil || len(next.Held) == 0 || s.Running.Foreign != "" {
+	if err != nil || next == nil || len(next.Held)+len(next.Returns) == 0 || s.Running.Foreign != "" {
 		return next, err
 	}
 	whole, err := p.compose(ctx, e.Name, next.Promoted)

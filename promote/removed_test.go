@@ -38,7 +38,7 @@ func TestRemovedAppsComeBack(t *testing.T) {
 	if !slices.Contains(prod(), "shop") {
 		t.Errorf("the rollback does not bring the shop back: %q", prod())
 	}
-	do(rollout.EventPromote, "p2", nil)
+	do(rollout.EventPromote, "p2", func(c *promote.Command) { c.Again = "the shop goes" })
 	s.Git("revert", "--no-edit", "HEAD")
 	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show",
 		"HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")

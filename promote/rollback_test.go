@@ -472,7 +472,11 @@ func TestAuthorsOfWhatWasRolledBack(t *testing.T) {
 	wants(t, "prod", []string{s.runs()}, two)
 	s.look(nil, ordered(rollout.EventRollback, "r", func(c *promote.Command) { c.Apps = []string{"shop"} }))
 	wants(t, "prod after the rollback", []string{s.runs()}, "shop: ")
-	_, refused := s.look(nil, ordered(rollout.EventPromote, "again", nil),
+	_, refused := s.look(nil, ordered(rollout.EventPromote, "plain", nil))
+	for _, want := range []string{"it would bring back what was rolled back: shop", "rolled back by mia", "--again REASON"} {
+		wants(t, "a promotion without a reason", refused, want)
+	}
+	_, refused = s.look(nil, ordered(rollout.EventPromote, "again", func(c *promote.Command) { c.Again = "it was the node" }),
 		ordered(rollout.EventApprove, "own", func(c *promote.Command) { c.By = "a@example.com" }))
 	wants(t, "the author's approval", refused, "is an author of what it brings")
 }

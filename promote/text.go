@@ -71,19 +71,12 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	}
 }
 
-// withoutMoves says what commands did that moved no branch, where nothing else of the status shows it.
-func (e *Status) withoutMoves(commands []Command, dry bool) []string {
+// withoutMoves says that a command to promote moved no branch, where nothing else of the status shows it.
+func (e *Status) withoutMoves(commands []Command) []string {
 	var out []string
 	for _, c := range commands {
-		switch {
-		case c.Environment != e.Environment:
-		case c.Kind == rollout.EventPromote && e.Decision.WaitsFor == "" && e.Plan == nil:
+		if c.Environment == e.Environment && c.Kind == rollout.EventPromote && e.Decision.WaitsFor == "" && e.Plan == nil {
 			out = append(out, fmt.Sprintf("nothing to promote: %s runs %s already", e.Environment, e.Source))
-		case dry:
-		case c.Kind == rollout.EventResume:
-			out = append(out, "resumed; no branch had to move")
-		case c.Kind == rollout.EventUnfreeze:
-			out = append(out, "the freeze has ended; no branch had to move")
 		}
 	}
 	return out
@@ -157,6 +150,9 @@ func (t *textWriter) head(e *Status) {
 		behind = fmt.Sprintf(", %s behind the trunk", hydrate.Count(e.Behind, "commit"))
 	}
 	fmt.Fprintf(t.w, "%s runs %s%s\n", safetext.Line(e.Environment), safetext.Line(e.Source.String()), behind)
+	if names := e.Decision.Behind; len(names) > 0 {
+		t.line("not yet", fmt.Sprintf("%s: %s", hydrate.Count(len(names), "cluster"), rollout.Few(names)))
+	}
 }
 
 // WriteText writes what an environment runs that follows the trunk.

@@ -86,9 +86,9 @@ func TestCommandsThatMoveNothingSaySo(t *testing.T) {
 		{rollout.EventPromote, false, nothing},
 		{rollout.EventPromote, true, nothing},
 		{rollout.EventHalt, false, "halted   by mia"},
-		{rollout.EventResume, false, "resumed; no branch had to move"},
+		{rollout.EventResume, false, "the halt by mia: because has ended"},
 		{rollout.EventFreeze, false, "prod is frozen by mia"},
-		{rollout.EventUnfreeze, false, "the freeze has ended"},
+		{rollout.EventUnfreeze, false, "prod is no longer frozen by mia"},
 	} {
 		_, text := s.run(func(r *promote.Request) { r.DryRun = c.dry }, ordered(c.kind, string(c.kind)+"/x", nil))
 		wants(t, string(c.kind), []string{text}, c.want)

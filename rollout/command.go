@@ -68,6 +68,9 @@ func (e Event) scope() string {
 	if len(e.Workspaces) > 0 {
 		parts = append(parts, "workspace "+Few(e.Workspaces))
 	}
+	if len(e.Named) > 0 {
+		parts = append(parts, "hold "+Few(e.Named))
+	}
 	if others := (Scope{e.Apps, e.Workspaces}).others(); len(others) > 0 {
 		parts = append(parts, Few(others))
 	}

@@ -186,7 +186,7 @@ func RollbackTarget(s Situation, history []PastState, clusters, apps []string, r
 	if skipped {
 		return PastState{}, &RolledBackError{Environment: s.Environment.Name, Runs: s.Running.Source}
 	}
-	return PastState{}, fmt.Errorf("%s has no earlier state", s.Environment.Name)
+	return PastState{}, t.none(s.Environment.Name, history[own:])
 }
 
 // targetSearch compares states in the scope of a rollback.
@@ -195,6 +195,19 @@ type targetSearch struct {
 	scope, apps []string
 	now         string
 	read        Contents
+}
+
+// none says why no earlier state of an environment is one to go back to.
+func (t *targetSearch) none(environment string, earlier []PastState) error {
+	if len(earlier) == 0 {
+		return fmt.Errorf("%s has no earlier state", environment)
+	}
+	where := "the clusters that the fleet has now (clusters that left it are not restored)"
+	if len(t.apps) > 0 {
+		where = Few(t.apps) + " on " + where
+	}
+	return fmt.Errorf("the earlier states of %s (`sluice history %[1]s` lists %d) equal what runs, on %s: there is nothing to go back to",
+		environment, len(earlier), where)
 }
 
 // differs reports whether a tree differs from the current one in the scope.

@@ -185,11 +185,16 @@ func (x *decider) finish() Decision {
 	d := x.d
 	d.Record, d.Silent = x.rec, x.rolloutGates.silent()
 	for _, c := range x.s.Clusters {
-		if x.frozen(c.Name) && c.behind() && c.State != "retired" {
+		if !c.behind() || c.State == "retired" {
+			continue
+		}
+		d.Behind = append(d.Behind, c.Name)
+		if x.frozen(c.Name) {
 			d.Frozen = append(d.Frozen, c.Name)
 		}
 	}
 	slices.Sort(d.Frozen)
+	slices.Sort(d.Behind)
 	d.LeftOut = x.gatekeeper.upstreams.behind()
 	for _, f := range append(slices.Clone(x.freezes), x.rec.Freezes...) {
 		if f.Holds(x.s.Now) && !slices.Contains(d.Freezes, f) {

@@ -246,3 +246,86 @@ func TestWaitsForOneState(t *testing.T) {
 		t.Errorf("the waits for is %q, want %q", d.WaitsFor, want)
 	}
 }
+
+// A rollout whose commits are no longer on the trunk stops, with --now as well. A rollback goes on.
+func TestRewrittenTrunkStopsWaves(t *testing.T) {
+	t.Parallel()
+	waves := fleet.Promotion{Mode: "manual", Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}}}
+	for name, change := range map[string]func(*rollout.Situation){
+		"plain":   func(*rollout.Situation) {},
+		"--now":   func(s *rollout.Situation) { s.Record.Progress.Now, s.Running.Overtakes = true, true },
+		"shallow": func(s *rollout.Situation) { s.Shallow = true },
+		"rollback": func(s *rollout.Situation) {
+			s.Record.Progress.Rollback = true
+			s.Record.Progress.Changed = []string{"a", "b"}
+		},
+	} {
+		s := prod(waves, behind("a", nil), behind("b", nil))
+		if moved, _ := step(t, &s); len(moved) != 1 {
+			t.Fatalf("%s: the canary: moved %v", name, moved)
+		}
+		s.Now, s.Trunk = s.Now.Add(time.Hour), rollout.Trunk{"c1", "d2"}
+		change(&s)
+		moved, d := step(t, &s)
+		if name == "rollback" {
+			if len(moved) != 1 {
+				t.Errorf("a rollback waits for %q", d.WaitsFor)
+			}
+			continue
+		}
+		if len(moved) != 0 || !strings.Contains(d.WaitsFor, "c2 is not on the trunk") {
+			t.Errorf("%s: moved %v, waits for %q", name, moved, d.WaitsFor)
+		}
+		if strings.Contains(d.WaitsFor, "--unshallow") != (name == "shallow") {
+			t.Errorf("%s: the advice is %q", name, d.WaitsFor)
+		}
+		if len(d.Behind) != 1 || d.Behind[0] != "b" {
+			t.Errorf("%s: clusters that do not run it yet: %v, want b", name, d.Behind)
+		}
+		s.Trunk = rollout.Trunk{"c1", "c2", "d2"} // it is pushed again
+		if moved, d := step(t, &s); len(moved) != 1 {
+			t.Errorf("%s: afterwards it waits for %q", name, d.WaitsFor)
+		}
+	}
+}
+
+// A wave that went back is not done.
+func TestRolledBackWave(t *testing.T) {
+	t.Parallel()
+	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}}}, behind("a", nil), behind("b", nil))
+	for range 2 {
+		step(t, &s)
+	}
+	s.Record.Progress.Rollback, s.Record.Progress.Changed = true, []string{"a"}
+	_, d := step(t, &s)
+	var states []string
+	for _, w := range d.Waves {
+		states = append(states, w.State.String())
+	}
+	if got := strings.Join(states, ", "); got != "rolled back, done" {
+		t.Errorf("the waves are %s", got)
+	}
+}
+
+// A rollback that finds nothing to go back to does not say that there is no history.
+func TestNothingToGoBackTo(t *testing.T) {
+	t.Parallel()
+	s := prod(fleet.Promotion{}, behind("a", nil))
+	read := func(tree, cluster string) (map[string]string, error) {
+		if cluster != "a" {
+			return map[string]string{"shop": tree}, nil
+		}
+		return map[string]string{"shop": "same"}, nil
+	}
+	now := rollout.PastState{Source: s.Running.Source, Tree: "t2"}
+	old := rollout.PastState{Source: rollout.Source{Commit: "c1"}, Tree: "t1"}
+	for want, history := range map[string][]rollout.PastState{
+		"prod has no earlier state": {now},
+		"the earlier states of prod (`sluice history prod` lists 1) equal what runs": {now, old},
+	} {
+		_, err := rollout.RollbackTarget(s, history, nil, nil, read)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%d states: %v, want %s", len(history), err, want)
+		}
+	}
+}

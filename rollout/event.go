@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,6 +63,8 @@ type Event struct {
 	// promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
 	Source Source
 	Apps   []string // limit a command; Apply reads only these
+	Named  []string // resume: names of the holds that it ends; see Hold.Named
+	Again  string   // promote: why what was rolled back shall come again; "": it does not
 	// Workspaces are those whose apps the person meant; Apps contains them. beforeAlone: those that are red.
 	Workspaces []string
 	Passed     []string // beforeAlone: workspaces that are not red, and that the record need not remember
@@ -197,8 +200,8 @@ func (r *Record) request(e Event) error {
 		r.Approvals[i].Now = false
 	}
 	r.Request = &Request{
-		Source: e.Source.tidy(), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces), Now: e.Now,
-		Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC(),
+		Source: e.Source.tidy(), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces), Now: e.Now, Again: e.Again,
+		Reason: cmp.Or(e.Reason, e.Again), By: e.By, At: e.At, Said: e.Said.UTC(),
 	}
 	r.Declined = nil
 	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix repairs what failed

@@ -21,6 +21,7 @@ const (
 const (
 	GateBranch     = "branch"
 	GateProtection = "protection"
+	GateTrunk      = "trunk" // what is rolled out is on the trunk
 	GateHalt       = "halt"
 	GateFreeze     = "freeze"
 	GateWindow     = "window"

@@ -35,9 +35,12 @@ func (x *gatekeeper) gates(w Proposal) []Gate {
 }
 
 // holdGate describes what holds leave out of a promotion, and which held commits it promotes. It blocks a promotion
-// that would be empty without the held apps.
+// that would be empty without the held apps, and a request that brings back, without --again, what was rolled back.
 func (x *gatekeeper) holdGate(w Proposal) (Gate, bool) {
 	g := Gate{Name: GateHold, State: Green}
+	if len(w.Returns) > 0 {
+		return Gate{Name: GateHold, State: Red, Reason: x.s.ReturnsText(w)}, true
+	}
 	var parts []string
 	if len(w.Held) > 0 {
 		parts = append(parts, "leaves out "+Few(w.Held)+", which is held back")

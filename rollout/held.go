@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // excluded reports whether a source has only changes that are held, or that a person declined.
@@ -45,6 +47,20 @@ func (x *proposer) leaveOut(w *Proposal) {
 	}
 	w.Source = next.Among(names)
 	w.Held, w.Released = slices.Sorted(maps.Keys(l.held)), slices.Sorted(maps.Keys(l.released))
+}
+
+// ReturnsText says which holds a requested promotion would break, who set them and why, and what to do.
+func (s Situation) ReturnsText(w Proposal) string {
+	var parts []string
+	for _, h := range s.Record.Holds {
+		if len(h.Apps) == 0 || slices.ContainsFunc(w.Returns, func(name string) bool {
+			return slices.Contains(h.Apps, name) || slices.Contains(h.Clusters, name) || len(h.Clusters) == 0
+		}) {
+			parts = append(parts, h.String())
+		}
+	}
+	return fmt.Sprintf("it would bring back what was rolled back: %s (a newer commit that changes it is promoted without further words; `%s --again REASON` brings it as it was)",
+		strings.Join(parts, "; "), s.command("promote", s.Environment.Name))
 }
 
 // heldApps is the result of leaveOut: apps or clusters that stay held, and held apps that the source changes.

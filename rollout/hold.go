@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/fleet"
 )
 
 // HoldCause is the reason of a hold.
@@ -142,33 +144,44 @@ func (h Hold) Ends(environment, prefix string) string {
 	if len(h.Apps) == 0 {
 		newer = "a newer commit"
 	}
-	return fmt.Sprintf("%s ends it, or `%s resume %s%s`, or `%s promote %s`", newer, prefix, environment, h.flags(),
-		prefix, environment)
+	return fmt.Sprintf("%s ends it, or `%s resume %s%s`, or `%s promote %s --again REASON`", newer, prefix,
+		environment, h.flags(), prefix, environment)
 }
 
-// flags returns the flags that limit `resume` to the hold.
+// flags returns the flags with which `resume` names the hold. They name at least all of it.
 func (h Hold) flags() string {
 	var b strings.Builder
+	workspace, app := "--hold", "--hold"
 	switch {
 	case h.Wave != "":
 		b.WriteString(" --wave " + h.Wave)
+		workspace, app = "--workspace", "--app"
 	case len(h.Clusters) > 0 && len(h.Clusters) <= 3:
 		b.WriteString(" --cluster " + strings.Join(h.Clusters, " --cluster "))
+		workspace, app = "--workspace", "--app"
 	}
 	if h.Whole && b.Len() > 0 {
 		return b.String()
 	}
 	scope := h.scope()
-	if others := scope.others(); len(scope.Workspaces) <= 3 && len(others) <= 3 {
-		for _, w := range scope.Workspaces {
-			b.WriteString(" --workspace " + w)
+	others := scope.others()
+	if n := len(scope.Workspaces) + len(others); n == 0 || len(scope.Workspaces) > 3 || len(others) > 3 {
+		if h.Source.Commit == "" {
+			return " --hold " + allHolds
 		}
-		for _, app := range others {
-			b.WriteString(" --app " + app)
-		}
+		return " --hold " + short(h.Source.Commit)
+	}
+	for _, w := range scope.Workspaces {
+		b.WriteString(" " + workspace + " " + w)
+	}
+	for _, name := range others {
+		b.WriteString(" " + app + " " + name)
 	}
 	return b.String()
 }
+
+// allHolds is the name that means every hold.
+const allHolds = "all"
 
 // covers reports whether h holds everything that o holds.
 func (h Hold) covers(o Hold) bool {
@@ -270,17 +283,15 @@ func (b Rollback) holds(at time.Time) []Hold {
 	return []Hold{one, stopped}
 }
 
-// resumeGrace is the time after the end of a halt in which another person's `resume` must name the hold that it ends.
-const resumeGrace = 2 * time.Minute
-
-// resume lifts a halt, or ends holds. With a scope it ends holds only.
+// resume lifts a halt, or ends the holds that it names. A hold is never ended by a command that does not name it.
 func (r *Record) resume(e Event) error {
-	scoped := len(e.Clusters)+len(e.Apps) > 0
 	switch {
-	case scoped:
+	case len(e.Named) > 0:
+		return r.endNamed(e)
+	case len(e.Clusters)+len(e.Apps) > 0:
 		return r.release(e)
 	case r.Halt != nil:
-		r.Halt, r.Resumed = nil, &Resumed{By: e.By, Reason: e.Reason, At: e.At}
+		r.Halt = nil
 		if p := r.Progress; p != nil { // the bake of waves starts again when they are next seen healthy
 			for i := range p.Waves {
 				p.Waves[i].Healthy = time.Time{}
@@ -288,13 +299,64 @@ func (r *Record) resume(e Event) error {
 		}
 	case len(r.Holds) == 0:
 		return fmt.Errorf("%s is not halted, and nothing is held back", r.Environment)
-	case r.Resumed != nil && r.Resumed.By != e.By && e.At.Sub(r.Resumed.At) < resumeGrace:
-		return fmt.Errorf("%s lifted the halt at %s; to end a hold as well, name it: resume %s%s",
-			r.Resumed.By, Stamp(r.Resumed.At), r.Environment, r.Holds[0].flags())
 	default:
-		r.Holds = nil
+		return fmt.Errorf("%s is not halted; what is held back stays so until it is named: %s", r.Environment,
+			r.named())
 	}
 	return nil
+}
+
+// named lists the holds, each with the command that ends it.
+func (r *Record) named() string {
+	const most = 3
+	var parts []string
+	for i, h := range r.Holds {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(r.Holds)-most))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("`resume %s%s` for %s", r.Environment, h.flags(), h))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// endNamed ends, of each hold that a name means, the part that it names.
+func (r *Record) endNamed(e Event) error {
+	for _, name := range e.Named {
+		var left []Hold
+		found := false
+		for _, h := range r.Holds {
+			rest, named := h.withoutNamed(name, e.Members)
+			found = found || named
+			left = append(left, rest...)
+		}
+		if !found {
+			if len(r.Holds) == 0 {
+				return fmt.Errorf("nothing is held back in %s", r.Environment)
+			}
+			return fmt.Errorf("no hold of %s is named %q: %s", r.Environment, name, r.named())
+		}
+		r.Holds = left
+	}
+	return nil
+}
+
+// withoutNamed returns what remains of a hold without the part that a name means: an app, a workspace, a cluster or a
+// wave of it, or all of it by its commit (at least seven digits) or by "all". It reports whether the name means a part.
+func (h Hold) withoutNamed(name string, members []string) ([]Hold, bool) {
+	inWorkspace := slices.DeleteFunc(slices.Clone(h.Apps),
+		func(app string) bool { return name == "" || fleet.WorkspaceOf(app) != name })
+	switch {
+	case slices.Contains(h.Apps, name):
+		return h.without(nil, []string{name}, members), true
+	case len(inWorkspace) > 0:
+		return h.without(nil, inWorkspace, members), true
+	case name == allHolds, h.Wave != "" && h.Wave == name, len(name) >= 7 && strings.HasPrefix(h.Source.Commit, name):
+		return nil, true
+	case slices.Contains(h.Clusters, name), len(h.Clusters) == 0 && slices.Contains(members, name):
+		return h.without([]string{name}, nil, members), true
+	}
+	return []Hold{h}, false
 }
 
 func (r *Record) release(e Event) error {

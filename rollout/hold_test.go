@@ -62,7 +62,7 @@ func TestInvalidRecords(t *testing.T) {
 	}
 }
 
-// Resume ends a halt before it ends holds. Two people who both want to end the halt do not end a hold.
+// Resume ends a halt. It ends only holds that it names: two people who both want to end the halt do not end a hold.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	members := []string{"c0", "c1", "c2"}
@@ -70,40 +70,85 @@ func TestResume(t *testing.T) {
 		r := rollout.NewRecord("prod")
 		r.Halt = &rollout.Halt{By: "ann", Reason: "look", At: at()}
 		r.Holds = []rollout.Hold{{
-			Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2"}, Tree: "t2",
-			Apps: []string{"shop", "web"}, By: "ann", Since: at(),
+			Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2345678"}, Tree: "t2",
+			Apps: []string{"shop", "team-a/web"}, By: "ann", Since: at(),
 		}}
 		return r
 	}
-	resume := func(r rollout.Record, by string, after time.Duration, clusters, apps []string) (rollout.Record, error) {
+	resume := func(r rollout.Record, clusters, apps []string, named ...string) (rollout.Record, error) {
 		return rollout.Apply(r, rollout.Event{
-			Kind: rollout.EventResume, By: by, At: at().Add(after),
-			Clusters: clusters, Apps: apps, Members: members,
+			Kind: rollout.EventResume, By: "bob", At: at(), Clusters: clusters, Apps: apps, Members: members, Named: named,
 		})
 	}
-	r, err := resume(record(), "ann", 0, nil, nil)
+	r, err := resume(record(), nil, nil)
 	if err != nil || r.Halt != nil || len(r.Holds) != 1 {
 		t.Fatalf("the halt: %+v, %v", r, err)
 	}
-	if _, err := resume(r, "bob", time.Minute, nil, nil); err == nil ||
-		!strings.Contains(err.Error(), "resume prod --app shop --app web") {
-		t.Errorf("a second person at once: %v", err)
+	if _, err := resume(r, nil, nil); err == nil || !strings.Contains(err.Error(), "resume prod --hold shop --hold team-a/web") {
+		t.Errorf("a second resume: %v", err)
 	}
-	if next, err := resume(r, "bob", 3*time.Minute, nil, nil); err != nil || len(next.Holds) != 0 {
-		t.Errorf("later: %+v, %v", next.Holds, err)
+	held := func(r rollout.Record) string {
+		var out []string
+		for _, h := range r.Holds {
+			out = append(out, strings.Join(h.Clusters, " ")+": "+strings.Join(h.Apps, " "))
+		}
+		return strings.Join(out, "; ")
 	}
-	r, err = resume(record(), "ann", 0, []string{"c1"}, []string{"shop"})
-	if err != nil || r.Halt == nil || len(r.Holds) != 2 {
-		t.Fatalf("a part: %+v, %v", r, err)
+	for name, want := range map[string]string{
+		"shop": ": team-a/web", "team-a": ": shop", "c1": "c0 c2: shop team-a/web", "c234567": "", "all": "",
+	} {
+		next, err := resume(record(), nil, nil, name)
+		if got := held(next); err != nil || got != want || next.Halt == nil {
+			t.Errorf("--hold %s leaves %q (want %q), the halt %v: %v", name, got, want, next.Halt, err)
+		}
 	}
-	if one := r.Holds[0]; strings.Join(one.Clusters, " ") != "c0 c2" || strings.Join(one.Apps, " ") != "shop web" {
-		t.Errorf("the other clusters: %+v", one)
+	for _, name := range []string{"nosuch", "c23", ""} {
+		if _, err := resume(record(), nil, nil, name); err == nil || !strings.Contains(err.Error(), "no hold of prod is named") {
+			t.Errorf("--hold %q: %v", name, err)
+		}
 	}
-	if one := r.Holds[1]; strings.Join(one.Clusters, " ") != "c1" || strings.Join(one.Apps, " ") != "web" {
-		t.Errorf("the other app: %+v", one)
+	r, err = resume(record(), []string{"c1"}, []string{"shop"})
+	if got := held(r); err != nil || r.Halt == nil || got != "c0 c2: shop team-a/web; c1: team-a/web" {
+		t.Errorf("a part leaves %q: %v", got, err)
 	}
-	if _, err := resume(record(), "ann", 0, nil, []string{"nosuch"}); err == nil {
+	if _, err := resume(record(), nil, []string{"nosuch"}); err == nil {
 		t.Error("a scope in which nothing is held is resumed")
+	}
+}
+
+// What a command ended is said.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	before := rollout.NewRecord("prod")
+	before.Halt = &rollout.Halt{By: "ann", Reason: "look", At: at()}
+	before.Holds = []rollout.Hold{{
+		Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2345678"}, Tree: "t2",
+		Apps: []string{"shop", "web"}, By: "ann", Reason: "slow", Since: at(),
+	}}
+	before.Freezes = []rollout.Freeze{{Target: "eu-1", From: at(), By: "mia", Reason: "fair"}}
+	apply := func(e rollout.Event) string {
+		t.Helper()
+		e.By, e.At, e.Members = "bob", at(), []string{"eu-1"}
+		next, err := rollout.Apply(before, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(rollout.Ended(before, next), "; ")
+	}
+	for want, e := range map[string]rollout.Event{
+		"the halt by ann: look has ended": {Kind: rollout.EventResume},
+		"the hold has ended on shop, web of c2345678 since 2026-03-27 10:00 UTC: it was rolled back by ann: slow": {
+			Kind: rollout.EventResume, Named: []string{"c2345678"},
+		},
+		"a part of the hold has ended on shop, web of c2345678 since 2026-03-27 10:00 UTC: it was rolled back by ann: slow; held still: web on all of prod": {
+			Kind: rollout.EventResume, Named: []string{"shop"},
+		},
+		"eu-1 is no longer frozen by mia: fair": {Kind: rollout.EventUnfreeze, Target: "eu-1"},
+		"":                                      {Kind: rollout.EventHalt},
+	} {
+		if got := apply(e); got != want {
+			t.Errorf("%s: got %q, want %q", e.Kind, got, want)
+		}
 	}
 }
 

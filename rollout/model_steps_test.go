@@ -101,11 +101,13 @@ func (w *world) resume(cluster string) {
 		e.Clusters = []string{cluster}
 	case 1:
 		e.Apps = w.apps[:1]
+	case 2:
+		e.Named = []string{"all"}
 	}
-	halted, holds := w.record.Halt != nil, len(w.record.Holds)
+	holds := len(w.record.Holds)
 	ok := w.apply(e)
-	w.logf("resume %v %v: %v", e.Clusters, e.Apps, ok)
-	if !ok || halted && len(e.Clusters)+len(e.Apps) == 0 {
+	w.logf("resume %v %v %v: %v", e.Clusters, e.Apps, e.Named, ok)
+	if !ok || len(e.Clusters)+len(e.Apps)+len(e.Named) == 0 {
 		return
 	}
 	w.merged = ""
@@ -130,6 +132,13 @@ func (w *world) ask() {
 	if w.r.IntN(3) == 0 {
 		e.Apps = []string{pick(w.r, w.apps...)}
 	}
+	if w.r.IntN(2) == 0 {
+		e.Again = "we know why"
+	} else if w.returns(e) { // package promote refuses it
+		w.done["refused return"]++
+		w.logf("promote %s %v now=%v: it would bring back what was rolled back", e.Source, e.Apps, e.Now)
+		return
+	}
 	back := w.record.Rollback
 	// before the request: a workspace goes back, and the request is about the rollout that follows
 	decided := back != nil && back.Continues != ""
@@ -140,6 +149,24 @@ func (w *world) ask() {
 		w.overtakes = w.overtakes || e.Now && len(e.Apps) == 0 && w.prod.source.Equal(e.Source) && !decided
 	}
 	w.logf("promote %s %v now=%v: %v", e.Source, e.Apps, e.Now, ok)
+}
+
+// returns reports whether a promotion would bring back what was rolled back, as package promote does.
+func (w *world) returns(e rollout.Event) bool {
+	e.At = w.now
+	record, err := rollout.Apply(w.record, e)
+	if err != nil || len(w.record.Holds) == 0 {
+		return false
+	}
+	saved := w.record
+	defer func() { w.record = saved }()
+	w.record = record
+	s, err := w.situation()
+	if err != nil {
+		return false
+	}
+	next, err := rollout.Next(s)
+	return err == nil && next != nil && len(next.Returns) > 0
 }
 
 // goBack rolls back as a caller does: to a state that a person names, or to the default.
@@ -268,7 +295,7 @@ func (w *world) moveEnvironment(s rollout.Situation, d rollout.Decision, a rollo
 		return err
 	}
 	next := w.trees[a.Tree]
-	if a.By == "" {
+	if q := s.Record.Request; a.By == "" || q != nil && q.Again == "" {
 		if err := w.bringsBack(next); err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func TestModel(t *testing.T) {
 		"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest",
 		"thawed", "arrived", "cut off",
 		"lost record", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held",
-		"released", "resumed hold", "declined",
+		"released", "resumed hold", "refused return", "declined",
 		"refused second rollback", "workspace back", "workspace back, interrupted", "workspace back, refused",
 		"went on without a workspace",
 		"left out", "left out, refused", "left out, requested", "left out, rest goes on", "left out, caught up",
@@ -398,7 +398,7 @@ func (w *world) situation() (rollout.Situation, error) {
 	if next, err = w.leaves(&s, next); err != nil || next == nil {
 		return s, err
 	}
-	if len(record.Holds) > 0 && next.By == "" {
+	if len(record.Holds) > 0 {
 		id, _ := w.render(next.Promoted)
 		if s.Changes, err = rollout.ChangesOf(record, next.Promoted, id, w.id, w.names(), w.read); err != nil {
 			return s, err

@@ -104,7 +104,7 @@ func (x *rollout) waveProgress() []WaveProgress {
 			}
 		}
 		x.waveState(w, current, &one)
-		if one.State != WaveDone {
+		if !one.State.Over() {
 			current = false
 		}
 		out = append(out, one)
@@ -136,6 +136,9 @@ func (x *rollout) movedWaveState(w Wave, current bool, out *WaveProgress) {
 	switch {
 	case moved != nil && bake.State == Green && (!moved.Healthy.IsZero() || p.Rollback || !p.underWay()):
 		out.State, out.Since = WaveDone, moved.Moved
+		if p.Rollback && slices.ContainsFunc(w.Clusters(), func(n string) bool { return slices.Contains(p.Changed, n) }) {
+			out.State = WaveBack
+		}
 	case current && bake.State != Green:
 		out.State, out.Reason, out.Since, out.Until = WaveBaking, bake.Reason, bake.Since, bake.Until
 	case current && moved != nil:

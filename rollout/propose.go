@@ -13,8 +13,8 @@ const (
 
 // Next returns the source that an environment should run next, so that the caller can render it before it asks for a
 // decision. It returns nil if there is nothing to promote. If the proposal is Refused, the caller renders Whole, fills
-// Situation.LeftOut and asks again. If it has Held apps, the caller renders Promoted, fills Situation.Changes and asks
-// again.
+// Situation.LeftOut and asks again. If it has Held apps, or apps that it Returns, the caller renders Promoted, fills
+// Situation.Changes and asks again.
 func Next(s Situation) (*Proposal, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -61,7 +61,7 @@ func (x *proposer) propose() *Proposal {
 }
 
 // requested returns the promotion that somebody asked for. If it means everything, workspaces that are red upstream are
-// left out.
+// left out. Held apps are not left out, because the person may mean them: without --again, they block it.
 func (x *proposer) requested(q *Request) *Proposal {
 	w := &Proposal{
 		Promoted: q.Source, Apps: q.Apps, Workspaces: q.Workspaces, Overtakes: q.Now, By: q.By, Reason: q.Reason,
@@ -70,6 +70,11 @@ func (x *proposer) requested(q *Request) *Proposal {
 	if w.Whole = w.Source; len(q.Apps) == 0 && !q.Now {
 		w.Without = x.upstreams.lateNames(q.Source)
 		x.upstreams.leaveOut(w)
+	}
+	if q.Again == "" {
+		rest := *w
+		x.leaveOut(&rest)
+		w.Returns = rest.Held
 	}
 	return w
 }

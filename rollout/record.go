@@ -38,7 +38,6 @@ type Record struct {
 	Approvals   []Approval                  `yaml:"approvals,omitempty"`
 	Freezes     []Freeze                    `yaml:"freezes,omitempty"`
 	Halt        *Halt                       `yaml:"halt,omitempty"`
-	Resumed     *Resumed                    `yaml:"resumed,omitempty"` // who lifted the last halt
 	Rollback    *Rollback                   `yaml:"rollback,omitempty"`
 	Holds       []Hold                      `yaml:"holds,omitempty"`
 	Progress    *Progress                   `yaml:"progress,omitempty"`
@@ -55,6 +54,8 @@ type Record struct {
 	Commands []PastCommand `yaml:"commands,omitempty"`
 	// Failed was written by earlier versions. DecodeRecord converts it to holds.
 	Failed []failedSource `yaml:"failed,omitempty"`
+	// Resumed was written by earlier versions. DecodeRecord drops it.
+	Resumed any `yaml:"resumed,omitempty"`
 }
 
 // Offered is a state that people can approve, and since when.
@@ -83,12 +84,14 @@ type Request struct {
 	Source Source   `yaml:"source"`
 	Apps   []string `yaml:"apps,omitempty"`
 	// Workspaces are those whose apps were meant. Apps contains them.
-	Workspaces []string  `yaml:"workspaces,omitempty"`
-	Now        bool      `yaml:"now,omitempty"`
-	Reason     string    `yaml:"reason,omitempty"`
-	By         string    `yaml:"by"`
-	At         time.Time `yaml:"at"`
-	Said       time.Time `yaml:"said,omitempty"` // when the person wrote it, if that was earlier than At
+	Workspaces []string `yaml:"workspaces,omitempty"`
+	Now        bool     `yaml:"now,omitempty"`
+	// Again is why the promotion may bring what was rolled back. Without it, it may not.
+	Again  string    `yaml:"again,omitempty"`
+	Reason string    `yaml:"reason,omitempty"`
+	By     string    `yaml:"by"`
+	At     time.Time `yaml:"at"`
+	Said   time.Time `yaml:"said,omitempty"` // when the person wrote it, if that was earlier than At
 }
 
 // Approval is one person's agreement to one tree.
@@ -117,13 +120,6 @@ type Halt struct {
 // Asked returns when the person wrote it, by the forge's clock if there was a comment. Compare it with times of
 // comments.
 func (h Halt) Asked() time.Time { return later(h.At, h.Said) }
-
-// Resumed records who lifted a halt, when, and why.
-type Resumed struct {
-	By     string    `yaml:"by"`
-	Reason string    `yaml:"reason,omitempty"`
-	At     time.Time `yaml:"at"`
-}
 
 // Rollback is a requested rollback, until it is complete.
 type Rollback struct {

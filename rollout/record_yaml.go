@@ -53,7 +53,7 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 			Since: f.At,
 		})
 	}
-	r.Failed = nil
+	r.Failed, r.Resumed = nil, nil
 	return r.bounded(), nil
 }
 

@@ -13,7 +13,7 @@ type rolloutGates struct{ *facts }
 // waveGates returns the gates of the next move of clusters of wave i.
 func (x *rolloutGates) waveGates(i int) []Gate {
 	p := x.rec.Progress
-	gates := append([]Gate{x.haltGate()}, x.timeGates(p.Now)...)
+	gates := append([]Gate{x.haltGate(), x.trunkGate()}, x.timeGates(p.Now)...)
 	gates = append(gates, x.healthGates()...)
 	for _, w := range x.waves[:i] {
 		if x.idle(w) && !p.Now {
@@ -99,6 +99,25 @@ func (x *rolloutGates) haltGate() Gate {
 		Name: GateHalt, State: Red, Since: h.At,
 		Reason: fmt.Sprintf("halted by %s%s", who, Because(h.Reason)),
 	}
+}
+
+// trunkGate stops a rollout whose commits the trunk does not have any more: somebody rewrote it, and nobody decided what
+// becomes of the clusters that wait. A rollback needs no trunk.
+func (x *rolloutGates) trunkGate() Gate {
+	g := Gate{Name: GateTrunk, State: Green}
+	p := x.rec.Progress
+	if p.Rollback || x.order.knows(p.Source) {
+		return g
+	}
+	g.State, g.Since = Red, p.Started
+	if x.s.Shallow {
+		g.State = Unknown
+		g.Reason = fmt.Sprintf("%s is not on the trunk as far as this shallow clone knows: run `git fetch --unshallow`", p.Source)
+		return g
+	}
+	g.Reason = fmt.Sprintf("%s is not on the trunk any more, which was rewritten: push it there again, bring a commit of the trunk with `%s --now --reason WHY`, or go back with `%s`",
+		p.Source, x.s.command("promote", x.s.Environment.Name), x.s.command("rollback", x.s.Environment.Name))
+	return g
 }
 
 // timeGates are freezes and windows. --now ignores windows that allow, but not freezes and windows that deny.

@@ -12,17 +12,17 @@ import (
 func TestResumeNamesTheHold(t *testing.T) {
 	t.Parallel()
 	for want, h := range map[string]rollout.Hold{
-		"resume prod`":                      {Apps: []string{"a", "b", "c", "d"}},
-		"resume prod --app shop --app web`": {Apps: []string{"shop", "web"}},
-		"resume prod --workspace team-a`": {Apps: []string{
+		"resume prod --hold all`":             {Apps: []string{"a", "b", "c", "d"}},
+		"resume prod --hold shop --hold web`": {Apps: []string{"shop", "web"}},
+		"resume prod --hold team-a`": {Apps: []string{
 			"team-a/a", "team-a/b", "team-a/c",
 			"team-a/d",
 		}, Workspaces: []string{"team-a"}},
-		"resume prod --workspace team-a --app team-b/shop`": {
+		"resume prod --hold team-a --hold team-b/shop`": {
 			Apps:       []string{"team-a/shop", "team-b/shop"},
 			Workspaces: []string{"team-a"},
 		},
-		"resume prod --workspace team-b`": {
+		"resume prod --hold team-b`": {
 			Apps:       []string{"team-b/shop"},
 			Workspaces: []string{"team-a", "team-b"},
 		},

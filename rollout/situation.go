@@ -206,8 +206,21 @@ const (
 	WaveMoving  WaveState = "moving"
 	WaveBaking  WaveState = "baking"
 	WaveDone    WaveState = "done"
-	WaveFailed  WaveState = "failed"
+	// WaveBack means that a rollback took its clusters to an earlier state.
+	WaveBack   WaveState = "rolledBack"
+	WaveFailed WaveState = "failed"
 )
+
+// Over reports whether nothing is left to do in the wave.
+func (s WaveState) Over() bool { return s == WaveDone || s == WaveBack }
+
+// String returns the state in words.
+func (s WaveState) String() string {
+	if s == WaveBack {
+		return "rolled back"
+	}
+	return string(s)
+}
 
 // Decision is what to do next, and what prevents more.
 type Decision struct {
@@ -218,6 +231,7 @@ type Decision struct {
 	Waves     []WaveProgress
 	Silent    []Silence // clusters with apps that have posted no commit status for a while
 	Frozen    []string  // clusters that stay behind because they are frozen
+	Behind    []string  // clusters that do not run yet what the environment branch has for them, also frozen ones
 	// workspaces that are behind what else runs, because they are or were red in an environment before
 	LeftOut  []string
 	Freezes  []Freeze  // that are in force, of the environment and of its clusters
@@ -239,6 +253,8 @@ type Proposal struct {
 	Reason     string
 	Held       []string // apps, or clusters, that holds keep out of it
 	Released   []string // held apps that it changes
+	// Returns are apps, or clusters, that were rolled back, and that a request without --again would bring as they were.
+	Returns []string
 	// Without are workspaces that are red, or were, in an environment before. Source keeps them at what the environment
 	// runs, unless Refused says why that is not possible or not known yet. Whole is what the environment would run with
 	// them.

@@ -327,6 +327,10 @@ func (r *Record) takenBack(e Event) error {
 		Workspaces: sorted(e.Workspaces),
 		Continues:  e.Tree, Later: sorted(e.Stopped), Reason: e.Reason, At: e.At,
 	}
+	if q := r.Request; q != nil && q.Again == "" && (len(q.Apps) == 0 ||
+		slices.ContainsFunc(q.Apps, func(app string) bool { return slices.Contains(e.Apps, app) })) {
+		r.Request = nil // it was made before anybody knew, and would bring them back
+	}
 	return nil
 }
 

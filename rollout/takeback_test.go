@@ -547,7 +547,7 @@ func TestRolloutWithoutAWorkspaceGoesBack(t *testing.T) {
 	}
 	target("before the record says that the workspace is back")
 	w.apply(rollout.Event{Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without})
-	w.apply(rollout.Event{Kind: rollout.EventResume, By: "mia"})
+	w.apply(rollout.Event{Kind: rollout.EventResume, By: "mia", Named: []string{"all"}})
 	target("without the hold")
 	w.post("success", cart, till)
 	w.post("failure", dns)

@@ -52,6 +52,8 @@ type Command struct {
 	Clusters []string // empty: all
 	Path     string   // of explain: where in the values
 	Commit   string   // of promote: a revision
+	Again    string   // of promote: why what was rolled back comes again
+	Hold     []string // of resume: names of holds
 	To       string   // of rollback: a revision
 	Wave     string   // of rollback: the clusters of one
 	Until    string   // of freeze; see ParseUntil

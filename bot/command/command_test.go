@@ -117,7 +117,7 @@ func TestProblems(t *testing.T) {
 		"/sluice promote prod staging":                    `unexpected word "staging"`,
 		"/sluice promote prod --ap web":                   `no flag "--ap", did you mean --app?`,
 		"/sluice promote prod -app web":                   "did you mean --app?",
-		"/sluice promote prod —reason x":                  "did you mean --reason? (promote takes --app, --workspace, --commit, --now and --reason)",
+		"/sluice promote prod —reason x":                  "did you mean --reason? (promote takes --app, --workspace, --commit, --now, --again and --reason)",
 		"/sluice halt prod --until 4h":                    `halt has no flag "--until" (halt takes --reason)`,
 		"/sluice status --env prod":                       "status takes no flags",
 		"/sluice promote prod --now":                      "--now needs a --reason",
@@ -377,7 +377,7 @@ func TestRights(t *testing.T) {
 func TestHelp(t *testing.T) {
 	help := command.Help()
 	for _, want := range []string{
-		"| `/sluice promote ENV [--app A]… [--workspace WS]… [--commit REV] [--now] [--reason TEXT]` |",
+		"| `/sluice promote ENV [--app A]… [--workspace WS]… [--commit REV] [--now] [--again TEXT] [--reason TEXT]` |",
 		"| `/sluice freeze ENV\\|CLUSTER [--until T] --reason TEXT` |",
 		"| `/sluice explain APP CLUSTER PATH` |",
 		"| `/sluice halt ENV [--reason TEXT]` |",

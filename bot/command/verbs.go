@@ -71,6 +71,8 @@ func toOf(c *Command) *string         { return &c.To }
 func waveOf(c *Command) *string       { return &c.Wave }
 func untilOf(c *Command) *string      { return &c.Until }
 func reasonOf(c *Command) *string     { return &c.Reason }
+func againOf(c *Command) *string      { return &c.Again }
+func holdsOf(c *Command) *[]string    { return &c.Hold }
 func appsOf(c *Command) *[]string     { return &c.App }
 func clustersOf(c *Command) *[]string { return &c.Clusters }
 func spacesOf(c *Command) *[]string   { return &c.Spaces }
@@ -154,6 +156,10 @@ func environmentVerbs() []Spec {
 					field: commitOf,
 				},
 				{Name: "now", Usage: "skip bake times, windows and the promotion under way; needs --reason"},
+				{
+					Name: "again", Value: "TEXT", Usage: "`text` that says why what was rolled back comes again",
+					kind: kindText, field: againOf,
+				},
 				flagReason(false),
 			},
 		},
@@ -192,12 +198,18 @@ func environmentVerbs() []Spec {
 		},
 		{
 			Verb: VerbResume, Right: RightEnvironment,
-			Does:      "Continues a halted promotion, or ends what is held back after a rollback.",
+			Does:      "Continues a halted promotion, or ends holds that it names.",
 			Arguments: []Argument{env},
-			Flags: []Flag{{
-				Name: "wave", Value: "W", Usage: "only what is held back on this `wave`", kind: kindName,
-				field: waveOf,
-			}, flagCluster(), flagApp(), flagWorkspace(), flagReason(false)},
+			Flags: []Flag{
+				{
+					Name: "hold", Value: "NAME", Usage: "end the holds with this `name`: an app, a workspace, a cluster, a wave, the held commit, or all",
+					Repeated: true, kind: kindName, list: holdsOf,
+				},
+				{
+					Name: "wave", Value: "W", Usage: "end what is held back on this `wave`", kind: kindName,
+					field: waveOf,
+				}, flagCluster(), flagApp(), flagWorkspace(), flagReason(false),
+			},
 		},
 	}
 }

@@ -180,6 +180,7 @@ func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promote.Comma
 		command.VerbUnfreeze: rollout.EventUnfreeze, command.VerbHalt: rollout.EventHalt,
 		command.VerbResume: rollout.EventResume,
 	}
+	out.Again, out.Named = c.Again, c.Hold
 	kind, ok := kinds[c.Verb]
 	if !ok {
 		return nil, fmt.Errorf("%s is not a command on an environment", c.Verb)

@@ -58,13 +58,16 @@ func newResume(o IO) *cobra.Command {
 	var p promotionFlags
 	var why string
 	var part scope
+	var holds []string
 	c := &cobra.Command{
 		Use:   "resume ENV",
-		Short: "Continue a halted environment, or end what is held back after a rollback",
-		Long: `On a halted environment, lifts the halt and keeps the holds. If the environment is not halted, or with --wave, --cluster, --app
-or --workspace, ends holds: commits that were rolled back can then be promoted again, and with mode auto they are.`,
-		Example: `  sluice resume prod
-  sluice resume prod --app shop              # end the hold on shop`,
+		Short: "Continue a halted environment, or end holds that are named",
+		Long: `Lifts the halt of an environment, and keeps what is held back after a rollback. A hold ends only when it is named, with --hold or
+with --wave, --cluster, --app or --workspace: commits that were rolled back can then be promoted again, and with mode auto they
+are. "sluice status" lists the holds, each with the command that ends it.`,
+		Example: `  sluice resume prod                         # lift the halt
+  sluice resume prod --hold shop             # end the hold on shop
+  sluice resume prod --hold 1a2b3c4d         # end what is held of that commit`,
 		Args: exactArgs("ENV"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.check("text", "json"); err != nil {
@@ -72,14 +75,18 @@ or --workspace, ends holds: commits that were rolled back can then be promoted a
 			}
 			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promote.Command, error) {
 				c := &promote.Command{Environment: args[0], Verb: "resume"}
-				c.Kind, c.Reason = rollout.EventResume, why
+				c.Kind, c.Reason, c.Named = rollout.EventResume, why, holds
 				part.limit(c)
 				return c, nil
 			})
 		},
 	}
 	p.add(c)
+	listFlag(c, command.VerbResume, "hold", &holds)
 	part.add(c, command.VerbResume)
 	textFlag(c, command.VerbResume, "reason", &why)
+	for _, name := range []string{"wave", "cluster", "app", "workspace"} {
+		c.MarkFlagsMutuallyExclusive("hold", name)
+	}
 	return c
 }

@@ -17,6 +17,7 @@ import (
 type promoteOptions struct {
 	promotionFlags
 	from, commit, reason string
+	again                string
 	apps, workspaces     []string
 	dry, wait, now       bool
 	timeout              time.Duration
@@ -32,15 +33,17 @@ whole state to the environment branch at once, and moves the cluster branches wa
 command again, run it with --wait, or let the service or a scheduled job continue it. Without ENV, the command requests nothing
 and continues the promotions that are due in all environments.
 
-A promotion ends holds: it also promotes commits that were rolled back.
+What was rolled back does not come again by accident: a promotion that would bring it back is refused, with who rolled it back and
+why. --again REASON brings it, and ends the hold. A newer commit that changes it needs no --again.
 
-Exit status: 0 if the promotion is complete or continues; 1 if it was refused or failed; 2 usage error; with --wait also 4 if the
-timeout passed, and 5 if a red gate or a halt stops it.`,
+Exit status: 0 if the promotion is complete or continues; 1 if it was refused or failed; 2 usage error; 5 if a red gate or a halt
+stops it; with --wait also 4 if the timeout passed.`,
 		Example: `  sluice promote prod                          # what staging runs
   sluice promote prod --commit 1a2b3c4 --dry-run
   sluice promote prod --app shop --app cart    # only these apps
   sluice promote prod --workspace team-a       # only the apps of this workspace
   sluice promote prod --now --reason "CVE-2026-1234" --wait
+  sluice promote prod --again "the database was the cause"
   sluice promote                               # continue all that are due`,
 		Args: maxArgs("ENV"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -63,6 +66,7 @@ timeout passed, and 5 if a red gate or a halt stops it.`,
 	f.BoolVar(&p.wait, "wait", false, "continue until the promotion is complete, refused or failed")
 	f.DurationVar(&p.timeout, "timeout", time.Hour, "`time` limit of --wait")
 	switchFlag(c, command.VerbPromote, "now", &p.now)
+	textFlag(c, command.VerbPromote, "again", &p.again)
 	textFlag(c, command.VerbPromote, "reason", &p.reason)
 	c.MarkFlagsMutuallyExclusive("from", "commit")
 	c.MarkFlagsMutuallyExclusive("dry-run", "wait")
@@ -81,7 +85,7 @@ func (p *promoteOptions) valid(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return nil
 	}
-	for _, name := range []string{"from", "commit", "app", "workspace", "now", "reason"} {
+	for _, name := range []string{"from", "commit", "app", "workspace", "now", "again", "reason"} {
 		if set(name) {
 			return usagef("--%s has no effect without ENV: it is about a request for one environment", name)
 		}
@@ -102,13 +106,18 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 		}
 		c := promote.Command{Environment: environment, Verb: "promote", From: p.from, Revision: p.commit}
 		c.Kind, c.Apps, c.Workspaces, c.Now, c.Reason = rollout.EventPromote, p.apps, p.workspaces, p.now, p.reason
+		c.Again = p.again
 		commands = append(commands, c)
 	}
 	list, err := p.look(ctx, o, s, trunk, p.dry, commands...)
-	if !p.wait {
-		return p.showAll(o, list, environment, err)
-	}
 	refused := refusals(list, environment)
+	if !p.wait {
+		shown := p.showAll(o, list, environment, err)
+		if err == nil && environment != "" && !p.dry && !refused && state(list, environment) == blocked {
+			return errBlocked()
+		}
+		return shown
+	}
 	deadline := time.Now().Add(p.timeout)
 	for err == nil && !refused && state(list, environment) == waiting && time.Now().Before(deadline) {
 		const pause = 5 * time.Second
@@ -126,11 +135,15 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 	case err != nil || refused:
 		return err
 	case state(list, environment) == blocked:
-		return &exitError{ExitBlocked, errors.New("a red gate or a halt stops the promotion")}
+		return errBlocked()
 	case state(list, environment) == waiting:
 		return &exitError{ExitTimeout, fmt.Errorf("the promotion is not complete after %s, and continues", p.timeout)}
 	}
 	return nil
+}
+
+func errBlocked() error {
+	return &exitError{ExitBlocked, errors.New("a red gate or a halt stops the promotion")}
 }
 
 // progressState is the progress of a promotion, for --wait.

@@ -43,6 +43,8 @@ type statusEntry struct {
 	Waves []waveEntry `json:"waves,omitempty"`
 	// Frozen clusters that are behind.
 	Frozen []string `json:"frozen,omitempty"`
+	// NotYet lists clusters that do not run yet what the environment branch has for them.
+	NotYet []string `json:"notYet,omitempty"`
 	// LeftOut lists workspaces that are behind everything else, because they are red, or were, in an environment
 	// before.
 	LeftOut []string `json:"leftOut,omitempty"`
@@ -117,7 +119,7 @@ type waveEntry struct {
 	// Name of the wave.
 	Name string `json:"name"`
 	// State of the wave.
-	State string `json:"state" jsonschema:"enum=pending,enum=moving,enum=baking,enum=done,enum=failed"`
+	State string `json:"state" jsonschema:"enum=pending,enum=moving,enum=baking,enum=done,enum=rolledBack,enum=failed"`
 	// Moved is the number of clusters that run what the environment desires.
 	Moved int `json:"moved"`
 	// Total is the number of clusters.
@@ -201,7 +203,7 @@ func entryOf(e *promote.Status) statusEntry {
 	one := statusEntry{
 		Environment: e.Environment, Branch: e.Branch, Tip: e.Tip, Commit: e.Source.Commit, Apps: e.Source.Apps,
 		Behind: e.Behind, Done: e.Done, Refused: e.Refused,
-		Gates: gateEntries(d.Gates), WaveGates: gateEntries(d.WaveGates), Frozen: d.Frozen, LeftOut: d.LeftOut,
+		Gates: gateEntries(d.Gates), WaveGates: gateEntries(d.WaveGates), Frozen: d.Frozen, NotYet: d.Behind, LeftOut: d.LeftOut,
 		WaitsFor: d.WaitsFor, Next: d.Next, Candidate: e.Candidate, Plan: e.Plan,
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Source.Clusters)) {
