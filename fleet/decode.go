@@ -209,8 +209,10 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 				nearest.DidYouMean(key.Value, names))
 			continue
 		}
-		d.decode(value, v.Field(f.index), join(path, key.Value))
-		d.enum(value, v.Field(f.index), f, join(path, key.Value))
+		before := len(d.problems)
+		if d.decode(value, v.Field(f.index), join(path, key.Value)); len(d.problems) == before {
+			d.enum(value, v.Field(f.index), f, join(path, key.Value))
+		}
 	}
 	for name, f := range fields { // map order does not matter: problems are sorted later
 		if _, ok := seen[name]; f.required && !ok {

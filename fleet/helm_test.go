@@ -98,6 +98,10 @@ func TestHelmOfImports(t *testing.T) {
 			t.Errorf("%s: Err is %v, want %s", entry, problems.Err(), want)
 		}
 	}
+	// A number in another form is one error, not a wrong number too.
+	if _, problems := importing(t, "", "helm: 0x4, flux: {"+clusters+"}"); len(problems) != 1 {
+		t.Errorf("helm: 0x4 has the problems %v, want one", problems)
+	}
 	older, _ := importing(t, "", "flux: {version: \"2.7\", "+clusters+"}")
 	newer, _ := importing(t, "", "flux: {version: \"2.8\", "+clusters+"}")
 	if got := Affected(older, newer, []string{"sluice.yaml"}, func(*Fleet, Source) []string {

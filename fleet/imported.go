@@ -208,6 +208,7 @@ func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imp
 			return false
 		}
 		found[t.App] = true
+		l.fleet.excluded = append(l.fleet.excluded, &t)
 		if t.Err != nil && t.Brings != BringsNone {
 			l.problems = append(l.problems, Problem{
 				File: t.Located(), Line: t.Line, Severity: SeverityError,
@@ -387,6 +388,9 @@ func (f *Fleet) Imports() []*Imported {
 	})
 	return out
 }
+
+// Excluded returns the targets that spec.import[].exclude leaves out, because the fleet describes them itself.
+func (f *Fleet) Excluded() []*Imported { return f.excluded }
 
 func (i imported) places(c *Cluster) bool {
 	t := i[c.Name]

@@ -39,6 +39,7 @@ type Fleet struct {
 	names       *strings.Replacer // writes the paths of other repositories for people; nil if there are none
 	cache       *Cache
 	unread      []*Imported // that fail
+	excluded    []*Imported
 	clusters    map[string]*Cluster
 	apps        map[string]*App
 	layers      []layer

@@ -26,6 +26,7 @@ type Review struct {
 	Head         string       `json:"head"`
 	// the branch that the head is compared with, instead of Base
 	Against  string          `json:"against,omitempty"`
+	Helm     int             `json:"helm,omitempty"`    // the head is the base as if this version of Helm rendered it
 	Version  string          `json:"version"`           // of Sluice
 	Changes  *diff.ChangeSet `json:"changes,omitempty"` // nil if the comparison failed: see Errors
 	Findings Findings        `json:"findings"`

@@ -331,7 +331,7 @@ func (m *markdown) cutLine() string {
 func (m *markdown) footer(base bool) string {
 	r := m.r
 	parts := []string{}
-	head := link(code(abbreviated(r.Head)), r.Links.Head)
+	head := link(code(r.head()), r.Links.Head)
 	switch {
 	case r.Against != "":
 		head = code(r.Against) + " → " + head

@@ -331,7 +331,7 @@ func (t *terminal) foot() {
 	if r.Against != "" {
 		from = r.Against
 	}
-	parts := []string{safetext.Line(from) + " → " + safetext.Line(abbreviated(r.Head))}
+	parts := []string{safetext.Line(from) + " → " + safetext.Line(r.head())}
 	if r.Changes != nil {
 		parts = append(parts, Count(r.Changes.Compared, "target")+" compared")
 	}

@@ -369,10 +369,22 @@ func Command(r *Review) string {
 		return r.Links.Command
 	case r.Against != "":
 		return "sluice diff --full --against " + r.Against + " " + abbreviated(r.Head)
+	case r.Helm != 0 && r.Base == "":
+		return fmt.Sprintf("sluice diff --full --helm %d", r.Helm)
+	case r.Helm != 0:
+		return fmt.Sprintf("sluice diff --full --helm %d %s", r.Helm, abbreviated(r.Base))
 	case r.Head == "":
 		return "sluice diff --full " + abbreviated(r.Base)
 	}
 	return "sluice diff --full " + abbreviated(r.Base) + ".." + abbreviated(r.Head)
+}
+
+// head names the head.
+func (r *Review) head() string {
+	if r.Helm != 0 {
+		return fmt.Sprintf("%s with Helm %d", abbreviated(r.Base), r.Helm)
+	}
+	return abbreviated(r.Head)
 }
 
 // abbreviated returns the first 12 digits of a commit; "" stands for the working tree.

@@ -399,7 +399,7 @@ func TestHelmReleases(t *testing.T) {
 		},
 		"neither chart": {helmRelease + "  values: {}\n", "spec.chart or spec.chartRef is missing"},
 		"a bucket": {helmRelease + strings.Replace(chart, "HelmRepository", "Bucket", 1) +
-			"-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: Bucket\nmetadata: {name: charts, namespace: web}\nspec: {interval: 1h}\n", "charts from Bucket are not supported"},
+			"-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: Bucket\nmetadata: {name: charts, namespace: web}\nspec: {interval: 1h}\n", "Bucket web/charts is not this repository, so its content is not rendered (if it is pushed from a directory of this repository, name the directory in its annotation sluice.dev/pushed-from"},
 		"an OCI chart by digest": {helmRelease +
 			"  chartRef: {kind: OCIRepository, name: web}\n-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: web, namespace: web}\nspec: {interval: 1h, url: \"oci://registry.example.com/web\", ref: {digest: \"sha256:1\"}}\n", "with ref.digest and without ref.tag is not supported"},
 	} {
@@ -409,6 +409,20 @@ func TestHelmReleases(t *testing.T) {
 				t.Errorf("error %v, want %q", u.Err, c.want)
 			}
 		})
+	}
+}
+
+// A chart of a Bucket that CI pushes from the repository is the chart in the repository.
+func TestChartOfPushedBucket(t *testing.T) {
+	t.Parallel()
+	for from, want := range map[string]string{"published": "published/charts/web", ".": "charts/web"} {
+		files := helmRelease + "  chart: {spec: {chart: charts/web, valuesFiles: [charts/web/values.yaml], sourceRef: {kind: Bucket, name: charts}}}\n" +
+			"-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: Bucket\nmetadata: {name: charts, namespace: web, annotations: {sluice.dev/pushed-from: " + from + "}}\nspec: {interval: 1h}\n" +
+			"-- " + want + "/Chart.yaml --\napiVersion: v2\nname: web\nversion: 1.0.0\n-- " + want + "/values.yaml --\na: b\n"
+		u := units(t, sync+app("")+files)["HelmRelease/web"]
+		if u.Err != nil || u.Release == nil || u.Release.Path != want || u.Release.Defaults["a"] != "b" {
+			t.Errorf("pushed from %q: %v: the release is %+v, want the chart %s", from, u.Err, u.Release, want)
+		}
 	}
 }
 

@@ -170,14 +170,14 @@ func (c *cluster) chartOf(s chartSpec, out *Release) error {
 			return errors.New("valuesFiles of a chart from a HelmRepository are not supported (copy the values into spec.values)")
 		}
 		return nil
-	case kindGitRepository:
+	case kindGitRepository, kindBucket:
 		return gitChart(c, key, s, out)
 	default:
 		return fmt.Errorf("charts from %s are not supported", s.kind)
 	}
 }
 
-// gitChart finds a chart in the files of a GitRepository.
+// gitChart finds a chart in the files of a GitRepository, or of a Bucket that is pushed from this repository.
 func gitChart(c *cluster, key Key, s chartSpec, out *Release) error {
 	a, err := c.artifactOf(key)
 	if err != nil {
@@ -187,7 +187,9 @@ func gitChart(c *cluster, key Key, s chartSpec, out *Release) error {
 	if !a.isDir(dir) {
 		return fmt.Errorf("the chart %q is not a directory of %s", s.chart, key)
 	}
-	out.Repository, out.Path = a.of.name, dir
+	if out.Repository, out.Path = a.of.name, dir; out.Repository == "" {
+		out.Path = a.of.at(dir) // a Bucket can be pushed from a directory
+	}
 	if out.Without, err = c.lacking(a, dir); err != nil {
 		return err
 	}

@@ -133,7 +133,9 @@ func (c *cluster) pushed(key Key) (*artifact, error) {
 			files[inside] = original
 		}
 	}
-	return newArtifact(c.tree, files), nil
+	out := newArtifact(c.tree, files)
+	out.of = &content{dir: from}
+	return out, nil
 }
 
 // own reports whether a GitRepository is the repository under review: the one that the cluster's root Kustomization

@@ -58,6 +58,7 @@ func TestResolveErrorsNameTheNextStep(t *testing.T) {
 		{Ref{repo.repo(), "web", "latest"}, ErrInvalid, `"latest" is neither a version nor a range`},
 		{Ref{repo.repo(), "web", "^4"}, ErrNotFound, "the newest is 1.2.3"},
 		{Ref{repo.repo(), "web", "^2.0.0"}, ErrNotFound, "write ^2.0.0-0 to include them"},
+		{Ref{repo.repo(), "web", "9.9.9"}, ErrNotFound, "the version 9.9.9 is not offered; the newest is 1.2.3"},
 		{Ref{repo.repo(), "nope", "*"}, ErrNotFound, "index does not have this chart"},
 		{Ref{repo.URL + "/nowhere", "web", "*"}, ErrNotFound, "404 Not Found"},
 		{Ref{"", "web", "*"}, ErrInvalid, "no `repo` is given"},

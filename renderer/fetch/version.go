@@ -102,5 +102,8 @@ func (w wanted) none(versions []string) error {
 				"-0 to include them"
 		}
 	}
+	if w.exact {
+		return fail(ErrNotFound, "the version %s is not offered; %s", safetext.Brief(w.text, 60), hint)
+	}
 	return fail(ErrNotFound, "no version in the range %q is offered; %s", safetext.Brief(w.text, 60), hint)
 }

@@ -103,7 +103,7 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if d.against != "" {
 		r.Against = d.against
 	}
-	if d.helm != 0 {
+	if r.Helm = d.helm; d.helm != 0 {
 		r.Findings.Notes = append(r.Findings.Notes,
 			fmt.Sprintf("compared with the same files as if Helm %d rendered the charts", d.helm))
 	}

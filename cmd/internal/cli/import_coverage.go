@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/sluice-gitops/sluice/fleet"
@@ -43,7 +44,7 @@ func fluxCoverage(tree fleet.Tree, f *fleet.Fleet) (*coverage, error) {
 		return nil, err
 	}
 	imported := map[flux.Origin]bool{}
-	for _, t := range f.Imports() {
+	for _, t := range slices.Concat(f.Imports(), f.Excluded()) {
 		imported[flux.Origin{File: t.File, Line: t.Line}] = true
 	}
 	for _, d := range declared {

@@ -62,14 +62,14 @@ Exit status: 0; 1 if a target could not be rendered (render prints the others).`
 }
 
 func (r *renderOptions) run(ctx context.Context, o IO) error {
-	if r.cluster == "" {
-		return usagef("--cluster is required: `sluice where` lists the clusters")
-	}
 	s, tree, f, err := openFleet(ctx, o, &r.common, r.commit)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if r.cluster == "" { // after the fleet was read: without one, no cluster helps
+		return usagef("--cluster is required: `sluice where` lists the clusters")
+	}
 	if err := mustKnow("cluster", r.cluster, clusterNames(f)); err != nil {
 		return err
 	}
