@@ -117,7 +117,7 @@ const mostLayers = 4
 // of lines such as PASSWORD=value, and of an address.
 func (m *Masker) learnPlain(text string, layers int) {
 	m.learn(text, text)
-	for _, encoding := range encodings {
+	for _, encoding := range encodings() {
 		m.learn(encoding.EncodeToString([]byte(text)), text)
 	}
 	if layers == 0 {
@@ -149,14 +149,14 @@ func (m *Masker) learnPlain(text string, layers int) {
 // assignment matches a line that sets a value, as those of .env, properties and YAML files do.
 var assignment = regexp.MustCompile(`(?m)^\s*(?:export\s+)?([\w.-]+)\s*[=:]\s*(\S+)\s*$`)
 
-var encodings = []*base64.Encoding{
-	base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding,
+func encodings() []*base64.Encoding {
+	return []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding}
 }
 
 // decoded decodes base64 as the API server does, and its forms for addresses.
 func decoded(text string) (string, bool) {
 	text = strings.TrimSpace(text)
-	for _, encoding := range encodings {
+	for _, encoding := range encodings() {
 		if plain, err := encoding.DecodeString(text); err == nil {
 			return string(plain), true
 		}

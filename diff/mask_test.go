@@ -90,7 +90,7 @@ func filled(form string) string {
 func raw(t *testing.T, text string) []manifest.Object {
 	t.Helper()
 	var out []manifest.Object
-	for _, one := range strings.Split(strings.TrimPrefix(text, "---\n"), "---\n") {
+	for one := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "---\n") {
 		v, err := manifest.Value([]byte(one), manifest.DefaultBudget())
 		o, ok := v.(map[string]any)
 		if err != nil || !ok {

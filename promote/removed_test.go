@@ -50,10 +50,15 @@ func TestRemovedAppsComeBack(t *testing.T) {
 	if slices.Contains(prod(), "shop") {
 		t.Fatalf("the rollback removes nothing: %q", prod())
 	}
-	do(rollout.EventPromote, "p4", only("shop"))
+	_, refused := s.look(nil, ordered(rollout.EventPromote, "plain", only("shop")))
+	wants(t, "a promotion without a reason", refused, "it would bring back what was rolled back: shop of ")
+	if strings.Contains(strings.Join(refused, ""), "gateway") {
+		t.Errorf("it names a hold of another app: %q", refused)
+	}
+	do(rollout.EventPromote, "p4", func(c *promote.Command) { c.Apps, c.Again = []string{"shop"}, "the shop is needed" })
 	if !slices.Contains(prod(), "shop") {
 		t.Errorf("the promotion does not bring the shop back: %q", prod())
 	}
-	_, refused := s.look(nil, ordered(rollout.EventRollback, "r4", only("shpo")))
+	_, refused = s.look(nil, ordered(rollout.EventRollback, "r4", only("shpo")))
 	wants(t, "a misspelt app", refused, `no cluster of prod has an app "shpo"`)
 }

@@ -164,7 +164,7 @@ func TestRedWorkspaceGoesBackAlone(t *testing.T) {
 	}
 	var text strings.Builder
 	last.WriteText(&text, "sluice")
-	wants(t, "status", []string{text.String()}, "sluice resume prod --workspace team-a")
+	wants(t, "status", []string{text.String()}, "sluice resume prod --hold team-a")
 
 	// What is held stays out of a commit that does not change it, and comes with one that does.
 	w.says("better", "team-b")

@@ -54,7 +54,8 @@ func (s Situation) ReturnsText(w Proposal) string {
 	var parts []string
 	for _, h := range s.Record.Holds {
 		if len(h.Apps) == 0 || slices.ContainsFunc(w.Returns, func(name string) bool {
-			return slices.Contains(h.Apps, name) || slices.Contains(h.Clusters, name) || len(h.Clusters) == 0
+			cluster := slices.ContainsFunc(s.Clusters, func(c ClusterState) bool { return c.Name == name })
+			return slices.Contains(h.Apps, name) || cluster && (len(h.Clusters) == 0 || slices.Contains(h.Clusters, name))
 		}) {
 			parts = append(parts, h.String())
 		}

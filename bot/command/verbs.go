@@ -208,7 +208,8 @@ func environmentVerbs() []Spec {
 				{
 					Name: "wave", Value: "W", Usage: "end what is held back on this `wave`", kind: kindName,
 					field: waveOf,
-				}, flagCluster(), flagApp(), flagWorkspace(), flagReason(false),
+				},
+				flagCluster(), flagApp(), flagWorkspace(), flagReason(false),
 			},
 		},
 	}

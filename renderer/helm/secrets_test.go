@@ -23,6 +23,7 @@ tls:
 `
 	leaks := []string{"hunter2", "73519264", "k9Xw2mQz7R", "s3cr3tpass", "horse", "aHVudGVy", "line of the key"}
 	eachVersion(t, func(t *testing.T, v Version) {
+		t.Helper()
 		for name, c := range map[string]struct {
 			files []string
 			want  string
@@ -41,8 +42,10 @@ tls:
 				"cannot parse",
 			},
 			"subchart": {
-				[]string{"charts/s/Chart.yaml", "apiVersion: v2\nname: s\nversion: 1.0.0\n", "charts/s/values.yaml", "token: hunter2-and-more\n",
-					"charts/s/templates/a.yaml", `{{ fail .Values.token }}`},
+				[]string{
+					"charts/s/Chart.yaml", "apiVersion: v2\nname: s\nversion: 1.0.0\n", "charts/s/values.yaml", "token: hunter2-and-more\n",
+					"charts/s/templates/a.yaml", `{{ fail .Values.token }}`,
+				},
 				"‹masked 16 bytes›",
 			},
 			"schema": {

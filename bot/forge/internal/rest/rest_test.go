@@ -193,7 +193,8 @@ func TestAbsurdLimits(t *testing.T) {
 	} {
 		for _, paths := range [][2]string{
 			{"/repos/acme/a/pulls", "/repos/acme/b/pulls"},
-			{"/projects/acme%2Fa/issues", "/projects/acme%2Fb/issues"}, {"/user", "/repos/acme/a/pulls"},
+			{"/projects/acme%2Fa/issues", "/projects/acme%2Fb/issues"},
+			{"/user", "/repos/acme/a/pulls"},
 		} {
 			limited := true
 			c, h, _ := client(t, func(w http.ResponseWriter, r *http.Request) {
