@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/review"
 	"github.com/sluice-gitops/sluice/service/announce"
@@ -41,6 +43,9 @@ func newHydrate(o IO) *cobra.Command {
 		Short: "Render a commit and write its environment and cluster branches",
 		Long: `Renders every target of a commit whose inputs changed and writes the branches of the environments that follow the trunk.
 It renders and checks the other environments too, but writes them only if --env names them.
+
+An environment with ` + "`after`" + ` gets the commit without any gate. With --push, hydrate refuses that while the environment is halted,
+frozen or held back after a rollback; "sluice promote" passes the gates.
 
 Without --push, hydrate writes the branches of this repository. If a target fails, hydrate does not write its environment;
 it writes the others.
@@ -175,6 +180,11 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 	if h.push || s.IsURL() {
 		if s, err = s.WithRemote(ctx, h.request.Commit, h.remote); err != nil {
 			return nil, withoutRemote(err, "without --push, hydrate writes the branches of this clone")
+		}
+		if !h.dryRun {
+			if err := promote.MayHydrate(ctx, s.Hydrator, h.request.Commit, h.request.Environments, time.Now()); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if h.listen != "" {
