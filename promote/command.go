@@ -55,7 +55,7 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *rollout.
 		next, err := l.commanded(ctx, e, c, s)
 		if err == nil {
 			if !l.request.DryRun {
-				out.Done = append(out.Done, rollout.Ended(s.Record, next)...)
+				out.Done = append(out.Done, rollout.Ended(s.Record, next, l.request.Now)...)
 			}
 			s.Record, changed = next, true
 			continue

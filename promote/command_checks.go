@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,10 @@ func checkPromotion(c Command, source rollout.Source, s *rollout.Situation) erro
 func (l *commands) checkReturns(ctx context.Context, e fleet.Environment, event rollout.Event,
 	s *rollout.Situation,
 ) error {
+	if b := s.Record.Rollback; b != nil {
+		return fmt.Errorf("the rollback to %s by %s is not complete, so nobody knows yet what it holds back: promote afterwards",
+			b.To, cmp.Or(b.By, "Sluice"))
+	}
 	if event.Again != "" || len(s.Record.Holds) == 0 {
 		return nil
 	}

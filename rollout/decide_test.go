@@ -329,3 +329,37 @@ func TestNothingToGoBackTo(t *testing.T) {
 		}
 	}
 }
+
+// --again brings what was held when it was said, and nothing that went back later.
+func TestAgainCoversNoLaterHold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		again string
+		since time.Duration // of the hold, after the request
+		held  bool
+	}{
+		"without":       {"", -time.Hour, true},
+		"with":          {"it was the node", -time.Hour, false},
+		"held later":    {"it was the node", time.Hour, true},
+		"without later": {"", time.Hour, true},
+	} {
+		s := prod(fleet.Promotion{Mode: "manual"}, behind("a", nil))
+		s.Trunk = rollout.Trunk{"c1", "c2", "c3"}
+		s.Clusters[0].Tree = s.Clusters[0].Desired
+		s.Running.Source = rollout.Source{Commit: "c1"}
+		s.Record.Request = &rollout.Request{Source: rollout.Source{Commit: "c3"}, Again: c.again, By: "ann", At: at()}
+		s.Record.Holds = []rollout.Hold{{
+			Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2"}, Tree: "t2", Apps: []string{"web"},
+			By: "mia", Since: at().Add(c.since),
+		}}
+		s.Now = at().Add(2 * time.Hour)
+		next, err := rollout.Next(s)
+		if err != nil || next == nil || (len(next.Returns) > 0) != c.held {
+			t.Errorf("%s: %+v, %v, want held: %t", name, next, err, c.held)
+			continue
+		}
+		if text := s.ReturnsText(*next); c.held && !strings.Contains(text, "`/sluice promote prod --commit c3 --again REASON`") {
+			t.Errorf("%s: the advice is %q", name, text)
+		}
+	}
+}

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Ended says, for people, what a command ended: a halt, holds, freezes, a requested promotion or rollback. before and
 // after are the records around it.
-func Ended(before, after Record) []string {
+//
+// at is the time of the command.
+func Ended(before, after Record, at time.Time) []string {
 	var out []string
 	if h := before.Halt; h != nil && after.Halt == nil {
 		out = append(out, fmt.Sprintf("the halt by %s%s has ended", actor(h.By), Because(h.Reason)))
@@ -32,8 +35,12 @@ func Ended(before, after Record) []string {
 		}
 	}
 	for _, f := range before.Freezes {
-		if !slices.Contains(after.Freezes, f) {
-			out = append(out, fmt.Sprintf("%s is no longer %s", cmp.Or(f.Target, before.Environment), f))
+		switch target := cmp.Or(f.Target, before.Environment); {
+		case slices.Contains(after.Freezes, f), !f.Holds(at):
+		case slices.ContainsFunc(after.Freezes, func(o Freeze) bool { return o.Target == f.Target }):
+			out = append(out, fmt.Sprintf("%s was %s, which is replaced", target, f))
+		default:
+			out = append(out, fmt.Sprintf("%s is no longer %s", target, f))
 		}
 	}
 	if q := before.Request; q != nil && (after.Request == nil || after.Request.By != q.By || !after.Request.At.Equal(q.At)) {

@@ -191,7 +191,9 @@ func (r *Record) request(e Event) error {
 	switch {
 	case e.Source.Empty():
 		return errors.New("the request names no source commit")
-	case e.Now && strings.TrimSpace(e.Reason) == "":
+	case e.Again != "" && strings.TrimSpace(e.Again) == "":
+		return errors.New("--again needs a reason")
+	case e.Now && strings.TrimSpace(e.Reason+e.Again) == "":
 		return errors.New("--now needs a reason")
 	case r.Request != nil && r.Request.At.After(e.At):
 		return errors.New("somebody requested a promotion later than this one")

@@ -23,14 +23,17 @@ func (x *proposer) excluded(c, next Source) bool {
 }
 
 // leaveOut keeps held apps at the commits that they run.
-func (x *proposer) leaveOut(w *Proposal) {
+func (x *proposer) leaveOut(w *Proposal) { x.leaveOutHeld(w, x.rec.Holds) }
+
+// leaveOutHeld keeps the apps of some holds at the commits that they run.
+func (x *proposer) leaveOutHeld(w *Proposal, holds []Hold) {
 	runs, names := x.s.Running.Source, x.names()
 	l := heldApps{promoted: w.Promoted, held: map[string]bool{}, released: map[string]bool{}}
 	next := Source{Commit: w.Source.Commit, Apps: w.Source.Apps, Clusters: map[string]ClusterSource{}}
 	for _, name := range names {
 		next.Clusters[name] = w.Source.On(name)
 	}
-	for _, h := range x.rec.Holds {
+	for _, h := range holds {
 		if h.Tree == "" && !h.Whole {
 			continue
 		}
@@ -60,8 +63,21 @@ func (s Situation) ReturnsText(w Proposal) string {
 			parts = append(parts, h.String())
 		}
 	}
-	return fmt.Sprintf("it would bring back what was rolled back: %s (a newer commit that changes it is promoted without further words; `%s --again REASON` brings it as it was)",
-		strings.Join(parts, "; "), s.command("promote", s.Environment.Name))
+	again := []string{"promote", s.Environment.Name}
+	for _, name := range w.Workspaces {
+		again = append(again, "--workspace", name)
+	}
+	for _, app := range (Scope{w.Apps, w.Workspaces}).others() {
+		again = append(again, "--app", app)
+	}
+	if len(w.Promoted.Apps)+len(w.Promoted.Clusters) == 0 && w.Promoted.Commit != "" {
+		again = append(again, "--commit", short(w.Promoted.Commit))
+	}
+	if w.Overtakes {
+		again = append(again, "--now", "--reason WHY")
+	}
+	return fmt.Sprintf("it would bring back what was rolled back: %s (a newer commit that changes it is promoted without further words; `%s` brings it as it was)",
+		strings.Join(parts, "; "), s.command(append(again, "--again REASON")...))
 }
 
 // heldApps is the result of leaveOut: apps or clusters that stay held, and held apps that the source changes.

@@ -144,8 +144,7 @@ func (h Hold) Ends(environment, prefix string) string {
 	if len(h.Apps) == 0 {
 		newer = "a newer commit"
 	}
-	return fmt.Sprintf("%s ends it, or `%s resume %s%s`, or `%s promote %s --again REASON`", newer, prefix,
-		environment, h.flags(), prefix, environment)
+	return fmt.Sprintf("%s ends it, or `%s resume %s%s`", newer, prefix, environment, h.flags())
 }
 
 // flags returns the flags with which `resume` names the hold. They name at least all of it.
@@ -286,6 +285,8 @@ func (b Rollback) holds(at time.Time) []Hold {
 // resume lifts a halt, or ends the holds that it names. A hold is never ended by a command that does not name it.
 func (r *Record) resume(e Event) error {
 	switch {
+	case len(e.Named) > 0 && len(e.Clusters)+len(e.Apps) > 0:
+		return errors.New("--hold names a whole hold, or an app, a workspace or a cluster of it: leave out --wave, --cluster, --app and --workspace")
 	case len(e.Named) > 0:
 		return r.endNamed(e)
 	case len(e.Clusters)+len(e.Apps) > 0:
@@ -322,22 +323,22 @@ func (r *Record) named() string {
 
 // endNamed ends, of each hold that a name means, the part that it names.
 func (r *Record) endNamed(e Event) error {
+	if len(r.Holds) == 0 {
+		return fmt.Errorf("nothing is held back in %s", r.Environment)
+	}
+	left := r.Holds
 	for _, name := range e.Named {
-		var left []Hold
-		found := false
-		for _, h := range r.Holds {
-			rest, named := h.withoutNamed(name, e.Members)
-			found = found || named
-			left = append(left, rest...)
-		}
-		if !found {
-			if len(r.Holds) == 0 {
-				return fmt.Errorf("nothing is held back in %s", r.Environment)
-			}
+		if !slices.ContainsFunc(r.Holds, func(h Hold) bool { _, named := h.withoutNamed(name, e.Members); return named }) {
 			return fmt.Errorf("no hold of %s is named %q: %s", r.Environment, name, r.named())
 		}
-		r.Holds = left
+		var rest []Hold
+		for _, h := range left {
+			part, _ := h.withoutNamed(name, e.Members)
+			rest = append(rest, part...)
+		}
+		left = rest
 	}
+	r.Holds = left
 	return nil
 }
 

@@ -111,6 +111,12 @@ func TestResume(t *testing.T) {
 	if got := held(r); err != nil || r.Halt == nil || got != "c0 c2: shop team-a/web; c1: team-a/web" {
 		t.Errorf("a part leaves %q: %v", got, err)
 	}
+	if next, err := resume(record(), nil, nil, "all", "shop"); err != nil || len(next.Holds) > 0 {
+		t.Errorf("two names of one hold leave %q: %v", held(next), err)
+	}
+	if _, err := resume(record(), []string{"c1"}, nil, "shop"); err == nil {
+		t.Error("--hold with --cluster ends a hold")
+	}
 	if _, err := resume(record(), nil, []string{"nosuch"}); err == nil {
 		t.Error("a scope in which nothing is held is resumed")
 	}
@@ -133,7 +139,7 @@ func TestEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Join(rollout.Ended(before, next), "; ")
+		return strings.Join(rollout.Ended(before, next, at()), "; ")
 	}
 	for want, e := range map[string]rollout.Event{
 		"the halt by ann: look has ended": {Kind: rollout.EventResume},
@@ -143,8 +149,9 @@ func TestEnded(t *testing.T) {
 		"a part of the hold has ended on shop, web of c2345678 since 2026-03-27 10:00 UTC: it was rolled back by ann: slow; held still: web on all of prod": {
 			Kind: rollout.EventResume, Named: []string{"shop"},
 		},
-		"eu-1 is no longer frozen by mia: fair": {Kind: rollout.EventUnfreeze, Target: "eu-1"},
-		"":                                      {Kind: rollout.EventHalt},
+		"eu-1 is no longer frozen by mia: fair":           {Kind: rollout.EventUnfreeze, Target: "eu-1"},
+		"eu-1 was frozen by mia: fair, which is replaced": {Kind: rollout.EventFreeze, Target: "eu-1", Reason: "longer"},
+		"": {Kind: rollout.EventHalt},
 	} {
 		if got := apply(e); got != want {
 			t.Errorf("%s: got %q, want %q", e.Kind, got, want)

@@ -71,11 +71,11 @@ func (x *proposer) requested(q *Request) *Proposal {
 		w.Without = x.upstreams.lateNames(q.Source)
 		x.upstreams.leaveOut(w)
 	}
-	if q.Again == "" {
-		rest := *w
-		x.leaveOut(&rest)
-		w.Returns = rest.Held
-	}
+	rest := *w
+	x.leaveOutHeld(&rest, slices.DeleteFunc(slices.Clone(x.rec.Holds), func(h Hold) bool {
+		return q.Again != "" && !h.Since.After(q.At) // what was held later, nobody meant
+	}))
+	w.Returns = rest.Held
 	return w
 }
 

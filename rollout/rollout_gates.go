@@ -115,7 +115,7 @@ func (x *rolloutGates) trunkGate() Gate {
 		g.Reason = fmt.Sprintf("%s is not on the trunk as far as this shallow clone knows: run `git fetch --unshallow`", p.Source)
 		return g
 	}
-	g.Reason = fmt.Sprintf("%s is not on the trunk any more, which was rewritten: push it there again, bring a commit of the trunk with `%s --now --reason WHY`, or go back with `%s`",
+	g.Reason = fmt.Sprintf("%s is not on the trunk any more, which was rewritten: push it there again, bring a commit of the trunk with `%s --commit COMMIT --now --reason WHY`, or go back with `%s`",
 		p.Source, x.s.command("promote", x.s.Environment.Name), x.s.command("rollback", x.s.Environment.Name))
 	return g
 }

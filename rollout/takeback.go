@@ -330,6 +330,7 @@ func (r *Record) takenBack(e Event) error {
 	if q := r.Request; q != nil && q.Again == "" && (len(q.Apps) == 0 ||
 		slices.ContainsFunc(q.Apps, func(app string) bool { return slices.Contains(e.Apps, app) })) {
 		r.Request = nil // it was made before anybody knew, and would bring them back
+		r.Rollback.Reason += fmt.Sprintf("; the promotion to %s that %s asked for has ended with it", q.Source, q.By)
 	}
 	return nil
 }

@@ -83,6 +83,10 @@ func TestParse(t *testing.T) {
 			command.Command{Verb: command.VerbRollback, Env: "prod", Wave: "canary", Reason: "errors"},
 		},
 		"resume": {"/sluice resume prod", command.Command{Verb: command.VerbResume, Env: "prod"}},
+		"resume of holds": {
+			"/sluice resume prod --hold team-a/web --hold 1a2b3c4d",
+			command.Command{Verb: command.VerbResume, Env: "prod", Hold: []string{"team-a/web", "1a2b3c4d"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, problems := command.Parse(test.line)

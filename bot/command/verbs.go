@@ -203,7 +203,7 @@ func environmentVerbs() []Spec {
 			Flags: []Flag{
 				{
 					Name: "hold", Value: "NAME", Usage: "end the holds with this `name`: an app, a workspace, a cluster, a wave, the held commit, or all",
-					Repeated: true, kind: kindName, list: holdsOf,
+					Repeated: true, kind: kindApp, list: holdsOf,
 				},
 				{
 					Name: "wave", Value: "W", Usage: "end what is held back on this `wave`", kind: kindName,

@@ -34,7 +34,7 @@ command again, run it with --wait, or let the service or a scheduled job continu
 and continues the promotions that are due in all environments.
 
 What was rolled back does not come again by accident: a promotion that would bring it back is refused, with who rolled it back and
-why. --again REASON brings it, and ends the hold. A newer commit that changes it needs no --again.
+why. --again REASON brings it, and ends the hold when it has landed. A newer commit that changes it needs no --again.
 
 Exit status: 0 if the promotion is complete or continues; 1 if it was refused or failed; 2 usage error; 5 if a red gate or a halt
 stops it; with --wait also 4 if the timeout passed.`,
@@ -76,7 +76,7 @@ stops it; with --wait also 4 if the timeout passed.`,
 // valid refuses flags without an effect.
 func (p *promoteOptions) valid(c *cobra.Command, args []string) error {
 	set := func(name string) bool { return c.Flags().Changed(name) }
-	if p.now && p.reason == "" {
+	if p.now && p.reason+p.again == "" {
 		return usagef("--now needs --reason, which is recorded")
 	}
 	if set("timeout") && !p.wait {

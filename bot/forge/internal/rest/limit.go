@@ -71,13 +71,15 @@ func (c *Client) within(key string, u *url.URL) string {
 // the request. If the forge does not say, it is a minute, as GitHub documents. A wish that no forge has is shortened,
 // so that a probe finds out soon, and holds for the repository only.
 func (c *Client) limit(h http.Header) (d time.Duration, all bool) {
+	q, known := quotaOf(h)
+	empty := known && q.Remaining == 0 && !q.Reset.IsZero()
 	switch d := retryAfter(h, c.Clock()); {
-	case d > longestWish:
+	case d > longestWish && !empty:
 		return longestWish, false
-	case d > 0:
+	case d > 0 && d <= longestWish:
 		return d, true
 	}
-	if q, ok := quotaOf(h); ok && q.Remaining == 0 && !q.Reset.IsZero() {
+	if empty {
 		return min(max(q.Reset.Sub(c.Clock())+time.Second, time.Second), longestQuota), true
 	}
 	return time.Minute, true
