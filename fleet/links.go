@@ -322,8 +322,11 @@ func (w *linkWalk) below(dir string, parents []string) bool {
 		return true
 	}
 	info, err := tree.Stat(dir)
-	if err != nil || !info.IsDir() {
-		return true // the reader of the file gets the error; a file has no links below it
+	if err != nil {
+		return false // the reader of the file gets the error
+	}
+	if !info.IsDir() {
+		return true // a file has no links below it
 	}
 	id, hasID := idOf(info)
 	if _, clean := w.fleet.cache.linkFree.Load(id); hasID && clean {
@@ -331,7 +334,7 @@ func (w *linkWalk) below(dir string, parents []string) bool {
 	}
 	entries, err := tree.ReadDir(dir)
 	if err != nil {
-		return true
+		return false
 	}
 	free := true
 	for _, e := range entries {

@@ -15,9 +15,13 @@ type Change struct {
 }
 
 // Changes lists the files that differ between two trees, by path. It does not read equal subtrees. A zero hash is an
-// empty tree.
+// empty tree. If many folders differ and one of the trees has more paths than anybody can list, it returns ErrVast.
 func (s *Store) Changes(ctx context.Context, a, b Hash) ([]Change, error) {
-	out := changeList{most: math.MaxInt, folders: math.MaxInt}
+	out := changeList{most: math.MaxInt, folders: math.MaxInt, entries: fewPaths}
+	out.enough = func() error {
+		out.entries = math.MaxInt
+		return cmp.Or(s.bounded(ctx, a), s.bounded(ctx, b))
+	}
 	err := s.changes(ctx, "", a, b, &out)
 	return out.found, err
 }
@@ -26,7 +30,9 @@ func (s *Store) Changes(ctx context.Context, a, b Hash) ([]Change, error) {
 // differ, it stops there and returns ErrTooMany.
 func FewChanges(ctx context.Context, s *Store, a, b Hash, most int) ([]Change, error) {
 	const foldersOfAFile = 10
-	out := changeList{most: most, folders: foldersOfAFile * (most + 1)}
+	out := changeList{
+		most: most, folders: foldersOfAFile * (most + 1), entries: math.MaxInt,
+	}
 	if err := s.changes(ctx, "", a, b, &out); err != nil {
 		return nil, err
 	}
@@ -42,6 +48,8 @@ type changeList struct {
 	most  int // changes
 	// that differ and may still be read: a few trees can name each other in so many places that no walk ends
 	folders int
+	entries int          // that may be read before enough is called
+	enough  func() error // whose error ends the walk
 }
 
 func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *changeList) error {
@@ -58,6 +66,11 @@ func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *chan
 	after, err := s.entries(ctx, b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", cmp.Or(prefix, "the root folder"), err)
+	}
+	if out.entries -= len(before) + len(after); out.entries < 0 {
+		if err := out.enough(); err != nil {
+			return err
+		}
 	}
 	for i, j := 0, 0; i < len(before) || j < len(after); {
 		var x, y Entry

@@ -11,19 +11,26 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Snapshot is one tree as a read-only file system: an fs.FS with ReadDir, ReadFile and Stat, safe for concurrent use.
 // It lists links and submodules as such and never follows them. FileInfo.Sys returns the Hash; Size is 0, because
-// trees do not contain it. Reading a file of more than 32 MiB returns ErrTooLarge.
+// trees do not contain it. Reading a file of more than 32 MiB returns ErrTooLarge. Who lists many folders of a tree that
+// has more paths than anybody can list gets ErrVast.
 type Snapshot struct {
 	ctx   context.Context //nolint:containedctx // io/fs has no context parameter; a snapshot lives as long as one task
 	store *Store
 	root  Hash
 	lacks func(name string, err error) error // see OnLack; nil keeps errors
 	trail atomic.Pointer[[]step]             // to the folder of the last path: the next path is often near
+
+	listed   atomic.Int64 // entries of folders
+	counting sync.Mutex
+	counted  bool
+	vast     error // an ErrVast, after counted
 }
 
 // step is a folder on the way to a path.
@@ -146,7 +153,14 @@ func (s *Snapshot) Entries(dir string) ([]Entry, error) {
 	if e.Mode != ModeTree {
 		return nil, &fs.PathError{Op: "readdir", Path: dir, Err: fs.ErrInvalid}
 	}
-	return s.tree(dir, e.Hash)
+	entries, err := s.tree(dir, e.Hash)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.list(dir, len(entries)); err != nil {
+		return nil, err
+	}
+	return entries, nil
 }
 
 // Stat implements fs.StatFS.

@@ -48,6 +48,7 @@ type Store struct {
 	lenders []*Store         // see Borrow
 	supply  Supply           // source of missing objects in a store without files; see OpenSupplied
 	trees   map[Hash][]Entry // trees are read repeatedly, blobs are not
+	below   map[Hash]int64   // numbers of paths of trees; see paths
 	auth    Auth
 	remote  string // URL of the repository's remote, may be ""
 
@@ -59,7 +60,7 @@ type Store struct {
 func newStore() *Store {
 	signatures := lru.New[*verdict](knownSignatures)
 	return &Store{
-		disk: disk.OS{}, overlay: map[Hash]Raw{}, trees: map[Hash][]Entry{},
+		disk: disk.OS{}, overlay: map[Hash]Raw{}, trees: map[Hash][]Entry{}, below: map[Hash]int64{},
 		fetching: make(chan struct{}, 1), signatures: signatures,
 	}
 }
@@ -195,6 +196,9 @@ func (s *Store) Blob(ctx context.Context, h Hash) ([]byte, error) { return s.typ
 
 // Tree returns a tree's entries. The caller must not change them.
 func (s *Store) Tree(ctx context.Context, h Hash) ([]Entry, error) {
+	if err := ctx.Err(); err != nil { // here, so that every walk over trees ends
+		return nil, err
+	}
 	s.mu.RLock()
 	known, ok := s.trees[h]
 	s.mu.RUnlock()

@@ -251,8 +251,13 @@ func (c *contents) read(dir string) (renderer.Content, []renderer.Link, error) {
 	if err != nil {
 		return renderer.Content{}, nil, fmt.Errorf("source %s: %w", dir, plainError(err))
 	}
+	if err := c.snap.Bounded(dir); err != nil {
+		return renderer.Content{}, nil, err
+	}
 	w := walk{contents: c, files: []renderer.File{}}
-	err = w.folder(dir, "")
+	if err = w.folder(dir, ""); err != nil {
+		err = fmt.Errorf("source %s: %w", dir, err)
+	}
 	return renderer.Content{Name: dir, Digest: "tree " + e.Hash.String(), Files: w.files}, w.links, err
 }
 
@@ -261,6 +266,25 @@ type walk struct {
 	contents *contents
 	files    []renderer.File
 	links    []renderer.Link
+	bytes    int
+}
+
+// Limits of one source. A renderer takes less.
+const (
+	maxSourceFiles = 50_000
+	maxSourceBytes = 256 << 20
+)
+
+// add adds a file, unless the source is too large. A few objects can be very many files.
+func (w *walk) add(name string, data []byte) error {
+	if w.bytes += len(data); w.bytes > maxSourceBytes {
+		return fmt.Errorf("the folder has more than %d MiB of files", maxSourceBytes>>20)
+	}
+	if len(w.files)+len(w.links) >= maxSourceFiles {
+		return fmt.Errorf("the folder has more than %d files", maxSourceFiles)
+	}
+	w.files = append(w.files, renderer.File{Path: name, Data: data})
+	return nil
 }
 
 // folder reads a directory; prefix is its path as seen from the source's own directory.
@@ -290,7 +314,9 @@ func (w *walk) folder(dir, prefix string) error {
 			if err != nil {
 				return err
 			}
-			w.files = append(w.files, renderer.File{Path: inner, Data: data})
+			if err := w.add(inner, data); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
