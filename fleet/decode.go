@@ -35,6 +35,9 @@ func (d document) broken(n *yaml.Node) bool {
 
 // decodeFile decodes every document of a file and reports all its problems.
 func decodeFile(file string, data []byte) decodedFile {
+	if err := manifest.CheckPointer(data); err != nil {
+		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error()}}}
+	}
 	if err := manifest.Check(data, yamlnode.Budget()); err != nil {
 		return decodedFile{lost: true, problems: Problems{{
 			File: file, Severity: SeverityError, Message: err.Error(),

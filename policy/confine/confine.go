@@ -261,7 +261,8 @@ func refersTo(key string) bool {
 func (c *check) annotations(m map[string]any, at string) {
 	for key, v := range m {
 		value, _ := v.(string)
-		if strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") && value == "unconfined" {
+		if strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") &&
+			value != "" && value != "runtime/default" && !strings.HasPrefix(value, "localhost/") {
 			c.host(at+"."+key, "the container runs without AppArmor")
 		}
 		if namespace, _, ok := strings.Cut(value, "/"); ok && refersTo(key) && !c.mayName(namespace) {

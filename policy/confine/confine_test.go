@@ -380,6 +380,30 @@ func cases() []hostile {
 		},
 
 		{
+			"a request to another host as a probe", nil, container(", livenessProbe: {httpGet: {host: 169.254.169.254, path: /, port: 80}}"), RuleHost,
+			"spec.template.spec.containers[0].livenessProbe.httpGet.host",
+		},
+		{
+			"a connection to another host as a probe", nil, container(", readinessProbe: {tcpSocket: {host: db, port: 80}}"), RuleHost,
+			"spec.template.spec.containers[0].readinessProbe.tcpSocket.host",
+		},
+		{
+			"a probe at the start", nil, container(", startupProbe: {httpGet: {host: 127.0.0.1, port: 80}}"), RuleHost,
+			"spec.template.spec.containers[0].startupProbe.httpGet.host",
+		},
+		{
+			"a host that is a number", nil, container(", startupProbe: {httpGet: {host: 1, port: 80}}"), RuleHost,
+			"spec.template.spec.containers[0].startupProbe.httpGet.host",
+		},
+		{
+			"a hook that sends a request", nil, container(", lifecycle: {postStart: {httpGet: {host: api, port: 80}}}"), RuleHost,
+			"spec.template.spec.containers[0].lifecycle.postStart.httpGet.host",
+		},
+		{
+			"a hook that connects", nil, container(", lifecycle: {preStop: {tcpSocket: {host: api, port: 80}}}"), RuleHost,
+			"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket.host",
+		},
+		{
 			"a process of a Windows host", nil, pod(", securityContext: {windowsOptions: {hostProcess: true}}"), RuleHost,
 			"spec.template.spec.securityContext.windowsOptions.hostProcess",
 		},

@@ -104,6 +104,12 @@ func (c *check) pod(m map[string]any, at string) {
 
 func (c *check) container(m map[string]any, at string) {
 	c.image(text(m, "image"), at+".image")
+	for _, field := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
+		c.handler(child(m, field), at+"."+field)
+	}
+	for _, field := range []string{"postStart", "preStop"} {
+		c.handler(child(child(m, "lifecycle"), field), at+".lifecycle."+field)
+	}
 	for i, v := range list(m, "ports") {
 		port, _ := v.(map[string]any)
 		if p := port["hostPort"]; p != nil && fmt.Sprint(p) != "0" {
@@ -112,12 +118,22 @@ func (c *check) container(m map[string]any, at string) {
 	}
 }
 
-// security checks the security context of a pod or a container against the Pod Security Standard baseline.
+// handler checks a probe or a hook of a container's life: the kubelet, on the network of the host, sends its requests.
+func (c *check) handler(m map[string]any, at string) {
+	for _, field := range []string{"httpGet", "tcpSocket"} {
+		if host := child(m, field)["host"]; host != nil && host != "" {
+			c.host(at+"."+field+".host", fmt.Sprintf("the kubelet sends requests to %v in the name of the container", host))
+		}
+	}
+}
+
+// security checks the security context of a pod or a container against the Pod Security Standard baseline
+// of Kubernetes 1.37 (k8s.io/pod-security-admission v0.37.2).
 func (c *check) security(m map[string]any, at string) {
 	if on, _ := m["privileged"].(bool); on {
 		c.host(at+".privileged", "the container is privileged")
 	}
-	if mount := text(m, "procMount"); mount == "Unmasked" {
+	if mount := text(m, "procMount"); mount != "" && mount != "Default" {
 		c.host(at+".procMount", "the container sees the whole of /proc")
 	}
 	for _, name := range texts(child(m, "capabilities"), "add") {
@@ -153,14 +169,15 @@ func (c *check) security(m map[string]any, at string) {
 	}
 }
 
-// safeSysctls are the sysctls that the Pod Security Standard baseline allows.
+// safeSysctls are the sysctls that the Pod Security Standard baseline of Kubernetes 1.37 allows.
 func safeSysctls() []string {
 	return []string{
 		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
 		"net.ipv4.ip_unprivileged_port_start",
 		"net.ipv4.ping_group_range", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
 		"net.ipv4.tcp_keepalive_probes",
-		"net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_syncookies",
+		"net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_rmem",
+		"net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
 	}
 }
 

@@ -110,6 +110,9 @@ func parsed(base string) bool {
 
 // check reads a packed chart without keeping it and subtracts its entries and bytes from the limits.
 func (u *unpacking) check(packed []byte) error {
+	if err := manifest.CheckPointer(packed); err != nil {
+		return err
+	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return fmt.Errorf("not a packed chart: %w", err)

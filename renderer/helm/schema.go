@@ -12,6 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // schemas compiles each schema once. Renderings share the texts of a chart's schemas, so that the address of a text
@@ -124,6 +126,9 @@ func compile(text []byte) (compiled *jsonschema.Schema, err error) {
 			err = fmt.Errorf("values.schema.json cannot be used: %v", r)
 		}
 	}()
+	if err := manifest.CheckPointer(text); err != nil {
+		return nil, fmt.Errorf("values.schema.json: %w", err)
+	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("values.schema.json: %w", err)

@@ -1,8 +1,11 @@
 package helm
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // What a chart or a schema says about values does not quote those that are secrets.
@@ -63,6 +66,28 @@ tls:
 					t.Errorf("%s: %q is in the error: %v", name, leak, err)
 				}
 			}
+		}
+	})
+}
+
+// A pointer of Git LFS in a chart is named as such.
+func TestPointersInCharts(t *testing.T) {
+	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+	eachVersion(t, func(t *testing.T, v Version) {
+		if _, err := LoadArchive(v, []byte(pointer), DefaultLimits()); !errors.Is(err, manifest.ErrPointer) {
+			t.Errorf("a packed chart: the error is %v, want %v", err, manifest.ErrPointer)
+		}
+		for _, name := range []string{"values.yaml", "charts/db-1.0.0.tgz", "values.schema.json"} {
+			chart, err := Load(v, files(name, pointer), DefaultLimits())
+			if err == nil {
+				_, err = chart.Render(t.Context(), options(nil))
+			}
+			if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "pointer of Git LFS") {
+				t.Errorf("%s: the error is %v, want the name and a pointer of Git LFS", name, err)
+			}
+		}
+		if _, err := chartOf(t, v, "files/logo.png", pointer, "templates/a.yaml", "").Render(t.Context(), options(nil)); err != nil {
+			t.Errorf("a file that nothing reads: %v", err)
 		}
 	})
 }

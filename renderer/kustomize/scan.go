@@ -176,10 +176,19 @@ func (s *scan) parsed(ref string, at place) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := manifest.Check(data, s.walker.budget); err != nil {
-		return nil, at.refuse(ref, "exceeds a limit: %w", err)
+	return data, s.check(data, ref, at)
+}
+
+// check refuses a file that is too large to parse, or a pointer of Git LFS.
+func (s *scan) check(data []byte, ref string, at place) error {
+	err := manifest.Check(data, s.walker.budget)
+	switch {
+	case errors.Is(err, manifest.ErrPointer):
+		return at.refuse(ref, "%w", err)
+	case err != nil:
+		return at.refuse(ref, "exceeds a limit: %w", err)
 	}
-	return data, nil
+	return nil
 }
 
 // text checks YAML that is embedded in a field.
@@ -203,10 +212,7 @@ func (s *scan) resource(ref string, at place) error {
 	if err != nil {
 		return err
 	}
-	if err := manifest.Check(data, s.walker.budget); err != nil {
-		return at.refuse(ref, "exceeds a limit: %w", err)
-	}
-	return nil
+	return s.check(data, ref, at)
 }
 
 func (s *scan) component(ref string, at place) error {

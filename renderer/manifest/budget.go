@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -39,8 +40,8 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("YAML with %d %s exceeds the limit of %d", e.Have, e.What, e.Max)
 }
 
-// Check returns a BudgetError for a text that is too large, nests too deep, or expands too far by aliases. It accepts a
-// text that is not YAML, because the parser that reads it next reports the line.
+// Check returns a BudgetError for a text that is too large, nests too deep, or expands too far by aliases, and ErrPointer
+// for a pointer of Git LFS. It accepts a text that is not YAML, because the parser that reads it next reports the line.
 func Check(data []byte, b Budget) error {
 	if len(data) > b.Bytes {
 		return checkSize(data, b)
@@ -84,10 +85,26 @@ func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == 0
 }
 
+// ErrPointer means that a text is what Git LFS commits in place of a file.
+var ErrPointer = errors.New("this is a pointer of Git LFS, and Git does not have the content of the file (commit the file itself: `git lfs untrack` its name and add it again)")
+
+// CheckPointer returns ErrPointer for a pointer of Git LFS, in place of which a parser would complain of its syntax.
+func CheckPointer(data []byte) error {
+	const most = 1024 // bytes of a pointer, by its specification
+	if len(data) < most && bytes.HasPrefix(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), []byte("version https://git-lfs.github.com/spec/")) &&
+		bytes.Contains(data, []byte("\noid ")) {
+		return ErrPointer
+	}
+	return nil
+}
+
 // checkSize is Check without the depth of nesting. It parses only texts that can contain an anchor and an alias.
 func checkSize(data []byte, b Budget) error {
 	if len(data) > b.Bytes {
 		return &BudgetError{"bytes", len(data), b.Bytes}
+	}
+	if err := CheckPointer(data); err != nil {
+		return err
 	}
 	if !canExpand(data) {
 		return nil
