@@ -74,6 +74,7 @@ tls:
 func TestPointersInCharts(t *testing.T) {
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 	eachVersion(t, func(t *testing.T, v Version) {
+		t.Helper()
 		if _, err := LoadArchive(v, []byte(pointer), DefaultLimits()); !errors.Is(err, manifest.ErrPointer) {
 			t.Errorf("a packed chart: the error is %v, want %v", err, manifest.ErrPointer)
 		}
