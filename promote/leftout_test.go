@@ -278,10 +278,10 @@ func TestRollbackOfAPromotionWithoutAWorkspace(t *testing.T) {
 	w.says("fine", "team-b")
 	w.passes()
 	w.has("left out", "team-b", "cart", "cart", "fine", "fine")
-	back := func(id string, kind rollout.EventKind) {
+	back := func(id string, kind rollout.EventKind, holds ...string) {
 		t.Helper()
 		if _, refused := w.look(func(r *promote.Request) { r.Adapters.Statuses = w },
-			ordered(kind, id, nil)); len(refused) > 0 {
+			ordered(kind, id, func(c *promote.Command) { c.Named = holds })); len(refused) > 0 {
 			t.Fatal(refused)
 		}
 		w.passes()
@@ -297,6 +297,6 @@ func TestRollbackOfAPromotionWithoutAWorkspace(t *testing.T) {
 	w.passes()
 	w.has("a newer commit", "team-a", "cart", "cart", "three", "three")
 	w.has("a newer commit", "team-b", "cart", "cart", "one", "one")
-	back("resume", rollout.EventResume)
+	back("resume", rollout.EventResume, "team-b/cart")
 	w.has("resumed", "team-b", "cart", "cart", "fine", "fine")
 }

@@ -79,7 +79,7 @@ func TestDamagedRecordIsRepaired(t *testing.T) {
 				t.Errorf("verify after the repair: %+v", v)
 			}
 			s.release("four")
-			s.look(nil, ordered(rollout.EventPromote, "later", nil))
+			s.look(nil, ordered(rollout.EventPromote, "later", func(c *promote.Command) { c.Again = "it is mended" }))
 			wants(t, "a later promotion", []string{s.Git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")},
 				"four")
 		})
