@@ -56,7 +56,7 @@ func (r reporter) rollouts(ctx context.Context, f *fleet.Fleet, result *hydrate.
 	arrived := 0
 	for i, c := range line {
 		rows, everywhere := rolloutRows(c.Hash, place, running, f, result, promotions)
-		if err := r.publishRollout(ctx, c, rows); err != nil {
+		if err := r.publishRollout(ctx, c, rows, promote.Unsigned(f)); err != nil {
 			return err
 		}
 		if arrived++; !everywhere {
@@ -87,9 +87,9 @@ func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promote.S
 	return b.String()
 }
 
-// publishRollout writes the rollout of a commit to the merge requests that it came from.
-func (r reporter) publishRollout(ctx context.Context, c gitstore.Commit, rows []report.RolloutRow) error {
-	key, state := "rollout/"+c.Hash.String(), fmt.Sprint(rows)
+// publishRollout writes the rollout of a commit, with a warning, to the merge requests that it came from.
+func (r reporter) publishRollout(ctx context.Context, c gitstore.Commit, rows []report.RolloutRow, warning string) error {
+	key, state := "rollout/"+c.Hash.String(), fmt.Sprint(rows, warning)
 	if r.seen(key, state) {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (r reporter) publishRollout(ctx context.Context, c gitstore.Commit, rows []
 			continue
 		}
 		if err := r.commenting(ctx, mr.Number, func(ctx context.Context) error {
-			return publish.Rollout(ctx, r.forge, r.place.Repo(), mr.Number, "", rows)
+			return publish.Rollout(ctx, r.forge, r.place.Repo(), mr.Number, "", rows, warning)
 		}); err != nil {
 			return fmt.Errorf("rollout of merge request %d: %w", mr.Number, err)
 		}

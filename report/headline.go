@@ -60,10 +60,14 @@ func offence(f *Finding) string {
 
 const noLimit = 1 << 20 // characters: a block that is not cut
 
-// RolloutBlock returns only the rollout, to update a comment after its review.
-func RolloutBlock(rows []RolloutRow) string {
+// RolloutBlock returns only the rollout, to update a comment after its review. warning is what its reader has to know
+// about all of it; "" if there is nothing.
+func RolloutBlock(rows []RolloutRow, warning string) string {
 	m := &markdown{r: &Review{Rollout: rows}}
 	text, _ := m.rollout().fit(noLimit)
+	if warning != "" {
+		text += "⚠️ " + prose(warning) + "\n"
+	}
 	return text
 }
 

@@ -58,6 +58,9 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 	if n := len(warnings); n > 0 {
 		b.note("the fleet's files have %s: `sluice validate` lists them", hydrate.Count(n, "warning"))
 	}
+	if warning := promote.Unsigned(f); warning != "" {
+		b.note("%s", warning)
+	}
 	if err := b.trunk(); err != nil {
 		return nil, err
 	}

@@ -63,11 +63,11 @@ func withBlock(body, name, text string) string {
 
 // Rollout updates the block about environments in the comment, and creates the comment if there is none.
 func Rollout(ctx context.Context, f Forge, repo forge.Repository, number int, id string,
-	rows []report.RolloutRow,
+	rows []report.RolloutRow, warning string,
 ) error {
 	return edit(ctx, f, repo, number, id, func(body string) string {
 		return withBlock(body, blockRollout,
-			report.RolloutBlock(rows))
+			report.RolloutBlock(rows, warning))
 	})
 }
 

@@ -473,7 +473,7 @@ func testBlocks(t *testing.T, f *fake) {
 		publish.Log(ctx, f, repo, 7, 41, entry),
 		publish.Log(ctx, f, repo, 7, 42, entry),
 		publish.Log(ctx, f, repo, 7, 42, entry), // once
-		publish.Rollout(ctx, f, repo, 7, "", []report.RolloutRow{{Environment: "staging", State: "done"}}),
+		publish.Rollout(ctx, f, repo, 7, "", []report.RolloutRow{{Environment: "staging", State: "done"}}, ""),
 	}
 	if err := errors.Join(steps...); err != nil {
 		t.Fatal(err)

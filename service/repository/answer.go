@@ -121,7 +121,11 @@ func (w *Session) status(ctx context.Context, o bot.Order) (string, error) {
 	if failed != nil {
 		text.WriteString("Some environments could not be read. The service's log has the reason.\n")
 	}
-	return report.RolloutBlock(rows) + "\n" + report.Block(strings.Split(strings.TrimSpace(text.String()), "\n")), nil
+	f, _, err := w.Fleet(ctx, o.Trunk.Tree)
+	if err != nil {
+		return "", err
+	}
+	return report.RolloutBlock(rows, promote.Unsigned(f)) + "\n" + report.Block(strings.Split(strings.TrimSpace(text.String()), "\n")), nil
 }
 
 // explain answers `/sluice explain`: which layers of the merge request's head set a value of a target. A worker process

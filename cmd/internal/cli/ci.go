@@ -34,6 +34,7 @@ type ciOptions struct {
 	drafts      bool
 	noHydrate   bool
 	hydrateEnvs []string
+	signing     signingFlag // of what a push to the trunk writes
 	perPush     int
 	url         string
 	listen      string
@@ -110,6 +111,7 @@ Exit status: 0; 1 if a target could not be rendered or the policy forbids the ch
 		"`environments` to write on the trunk (default: those without `after`)")
 	f.IntVar(&c.perPush, "refs-per-push", 0,
 		"limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
+	c.signing.flag(f)
 	return cmd
 }
 
@@ -313,6 +315,9 @@ func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (
 // trunk hydrates the commit of the job and pushes the branches, if the branch of the job is the trunk.
 func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 	c.Detect = true // to tell a repository of another tool, for which nothing is written, from one without a fleet
+	if err := c.signing.sign(o, &c.Options); err != nil {
+		return err
+	}
 	s, err := app.Open(ctx, o.Env, c.Options, c.progress(o))
 	if err != nil {
 		return err

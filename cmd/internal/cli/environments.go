@@ -43,6 +43,7 @@ func (p *environmentFlags) addWith(cmd *cobra.Command, formats ...string) {
 // promotionFlags are the flags of the verbs that change environments.
 type promotionFlags struct {
 	environmentFlags
+	signing  signingFlag
 	by       string
 	listen   string
 	perPush  int
@@ -62,6 +63,7 @@ func (p *promotionFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&p.foreign, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
 	f.IntVar(&p.deletes, "max-deletions", 0,
 		"`objects` that may be removed from one environment (default: the fleet's limit)")
+	p.signing.flag(f)
 	receiversFlag(f, &p.listen)
 }
 
@@ -72,6 +74,9 @@ func (p *environmentFlags) open(ctx context.Context, o IO) (*app.Session, gitsto
 // open opens the repository for the verbs that work on environments, with the commit of the trunk whose gates and
 // rights apply.
 func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore.Commit, error) {
+	if err := p.signing.sign(o, &p.Options); err != nil {
+		return nil, gitstore.Commit{}, err
+	}
 	s, err := app.Open(ctx, o.Env, p.Options, p.progress(o))
 	if err != nil {
 		return nil, gitstore.Commit{}, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -10,18 +11,28 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 //go:embed all:starter
 var starter embed.FS
 
 func newInit(o IO) *cobra.Command {
-	return &cobra.Command{
+	var keys []string
+	c := &cobra.Command{
 		Use:   "init [FOLDER]",
 		Short: "Write a small, commented, working fleet",
 		Long: `Writes a fleet of two environments, two clusters and one app into a folder, by default the current one. If one of the
-files exists, the command writes nothing.`,
+files exists, the command writes nothing.
+
+--signers lists in spec.signers who may sign records and rendered commits, which every fleet in production needs: without
+it, whoever can push to sluice/state can forge an approval. Each file is an SSH public key, or has lines of Git's
+allowed-signers file. Name the key of the service or CI job and those of the people who promote.`,
 		Example: `  sluice init
+  sluice init --signers ~/.ssh/id_ed25519.pub,service.pub
   sluice init fleet && cd fleet && sluice validate
   git init -b main && git add -A && git commit -m "Start a fleet" && sluice hydrate`,
 		Args: maxArgs("FOLDER"),
@@ -30,12 +41,67 @@ files exists, the command writes nothing.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			return runInit(o, dir)
+			lines, err := readSigners(keys)
+			if err != nil {
+				return err
+			}
+			return runInit(o, dir, lines)
 		},
 	}
+	c.Flags().StringSliceVar(&keys, "signers", nil, "`files` with the SSH public keys that may sign records and rendered commits")
+	return c
 }
 
-func runInit(o IO, dir string) error {
+// readSigners returns the lines of spec.signers for files with public keys, or with lines of allowed signers.
+func readSigners(files []string) ([]string, error) {
+	var out []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Contains(data, []byte("PRIVATE KEY")) {
+			return nil, fmt.Errorf("%s is a private key: name its public key, %s.pub", file, file)
+		}
+		before := len(out)
+		for line := range strings.Lines(string(data)) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			if key, comment, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil && !strings.Contains(line, "namespaces=") &&
+				strings.HasPrefix(line, key.Type()+" ") { // a public key, not a line of allowed signers
+				name := strings.TrimSuffix(filepath.Base(file), ".pub")
+				if words := strings.Fields(comment); len(words) > 0 {
+					name = words[0]
+				}
+				line = name + ` namespaces="git" ` + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+			}
+			if _, err := signers.Parse([]string{line}); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			out = append(out, line)
+		}
+		if len(out) == before {
+			return nil, fmt.Errorf("%s has no key (name an SSH public key, such as ~/.ssh/id_ed25519.pub)", file)
+		}
+	}
+	return out, nil
+}
+
+// withSigners adds spec.signers to the fleet's file.
+func withSigners(data []byte, lines []string) []byte {
+	if len(lines) == 0 {
+		return data
+	}
+	text := "  # Who may sign records and rendered commits: lines of Git's allowed-signers file.\n  signers:\n"
+	for _, line := range lines {
+		text += "    - '" + strings.ReplaceAll(line, "'", "''") + "'\n"
+	}
+	return append(bytes.TrimRight(data, "\n"), []byte("\n"+text)...)
+}
+
+func runInit(o IO, dir string, signers []string) error {
 	files := map[string][]byte{}
 	var existing []string
 	err := fs.WalkDir(starter, "starter", func(p string, d fs.DirEntry, err error) error {
@@ -46,7 +112,11 @@ func runInit(o IO, dir string) error {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			existing = append(existing, name)
 		}
-		files[name], err = starter.ReadFile(p)
+		data, err := starter.ReadFile(p)
+		if p == "starter/"+fleet.File {
+			data = withSigners(data, signers)
+		}
+		files[name] = data
 		return err
 	})
 	if err != nil {

@@ -89,8 +89,8 @@ func (p *environmentFlags) status(ctx context.Context, o IO, only string) error 
 			list[i].WriteText(o.Out, "sluice")
 		}
 	}
-	if f.Signers().Empty() {
-		fmt.Fprintln(o.Out, "records are not verified: spec.signers is not set, so whoever can push to sluice/state can write them")
+	if warning := promote.Unsigned(f); warning != "" {
+		fmt.Fprintln(o.Out, warning)
 	}
 	return failed
 }
