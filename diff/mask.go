@@ -73,7 +73,7 @@ func (m *Masker) learnObject(o map[string]any, hidden bool) {
 			m.all = nil
 			m.learnValues(v, field == encodedField, o["sops"] != nil)
 		case isSecretList(o) && strings.EqualFold(key, "items"): // which need no kind
-			items, _ := v.([]any)
+			items, _ := v.([]any) // Mask hides anything else as a whole
 			for _, item := range items {
 				if inner, ok := item.(map[string]any); ok {
 					m.learnObject(inner, true)
@@ -317,6 +317,9 @@ func (m *Masker) known(text string, all *masks) string {
 
 // maskData hides a Secret's values. It keeps values that SOPS encrypted.
 func (m *Masker) maskData(v any, encoded, sops bool) any {
+	if v == nil {
+		return nil
+	}
 	values, ok := v.(map[string]any)
 	if !ok {
 		return m.fingerprint(fmt.Sprint(v))
@@ -324,6 +327,10 @@ func (m *Masker) maskData(v any, encoded, sops bool) any {
 	out := make(map[string]any, len(values))
 	for k, v := range values {
 		text, ok := secret.Scalar(v)
+		if v == nil {
+			out[k] = nil
+			continue
+		}
 		if !ok {
 			text = fmt.Sprint(v)
 		}

@@ -279,7 +279,8 @@ func (f *Fleet) TemplateFiles(ctx context.Context, template string) ([]string, e
 	return walkGlobs(ctx, f.tree, []glob{g})
 }
 
-// globOf returns a pattern that matches every result of a template; false if the template has no reference, or is one.
+// globOf returns a pattern that matches every result of a template. It returns false for a template without a
+// reference, and for one that is nothing else.
 func globOf(template string) (string, bool) {
 	segments, err := parseReferences(template)
 	if err != nil {

@@ -323,8 +323,8 @@ func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Sou
 	return many
 }
 
-// DeclaresCluster reports whether a file, which a fleet need not read, has a document that declares a cluster that is
-// not retired. A file with a mistake declares the clusters before it.
+// DeclaresCluster reports whether a document of a file declares the cluster, and not as retired. The fleet need not read
+// the file. Documents after a syntax error do not count.
 func DeclaresCluster(data []byte, name string) bool {
 	return slices.ContainsFunc(yamlnode.Documents(data), func(n *yaml.Node) bool {
 		return yamlnode.Text(n, "kind") == "Cluster" && yamlnode.Text(n, "metadata", "name") == name &&

@@ -31,8 +31,9 @@ type evidence struct {
 // toolVersion is the version of a tool, with the comment for it in sluice.yaml. Both are empty if it is not known.
 type toolVersion struct{ version, why string }
 
-// versionFrom decides which version a tool has. An entry of spec.import has one version: if the places disagree, it is
-// the lowest, and the comment names a place that disagrees. A range means its newest minor version that Sluice knows.
+// versionFrom decides which version a tool has. An entry of spec.import has one version: if the places name different
+// ones, it is the lowest, and the comment names one of the other places. For a range, it is the newest minor version
+// in it that Sluice knows.
 func versionFrom(list []evidence, newest string) toolVersion {
 	var lowest *semver.Version
 	var out toolVersion

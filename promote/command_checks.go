@@ -48,6 +48,16 @@ func (l *commands) checkReturns(ctx context.Context, e fleet.Environment, event 
 	if err != nil || next == nil || len(next.Returns) == 0 {
 		return err
 	}
+	if requested.Changes == nil && s.Running.Foreign == "" { // without a rendering, nobody knows what it brings back
+		whole, err := l.proposals.compose(ctx, e.Name, next.Promoted)
+		if err != nil {
+			return err
+		}
+		if whole.failure != "" {
+			return fmt.Errorf("%s cannot be rendered, so nobody knows whether it brings back what was rolled back: %s",
+				next.Promoted, whole.failure)
+		}
+	}
 	return errors.New(requested.ReturnsText(*next))
 }
 

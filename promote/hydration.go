@@ -1,7 +1,6 @@
 package promote
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,73 +8,67 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// MayHydrate returns an error for each of the named environments to which a hydration of a commit would bring another
-// commit although somebody stopped it: by a halt, a freeze, or a rollback, whose holds a hydration does not know. An
-// environment without `after` follows the trunk, and has no stops. A commit that an environment runs already may be
-// rendered again, unless something is held back there.
-func MayHydrate(ctx context.Context, h *hydrate.Hydrator, commit gitstore.Commit, environments []string, now time.Time) error {
+// NotStopped returns those of some environments that may be hydrated to a commit. The error says of each other one who
+// stopped it, by a halt, a freeze or a rollback, and why: a hydration asks no gate. An environment without `after` follows
+// the trunk, and is never stopped. The commit that an environment runs may be rendered again, unless something is held
+// back there.
+func NotStopped(ctx context.Context, h *hydrate.Hydrator, commit gitstore.Commit, environments []string,
+	now time.Time,
+) ([]string, error) {
 	f, _, err := h.Fleet(ctx, commit.Tree)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var running []Running
+	var free []string
 	var failed []error
-	for _, e := range f.Spec.Environments {
-		if len(e.After) == 0 || !slices.Contains(environments, e.Name) {
+	for _, name := range environments {
+		e, ok := f.Environment(name)
+		if !ok || len(e.After) == 0 { // hydrate refuses one that does not exist
+			free = append(free, name)
 			continue
 		}
-		record, err := ReadRecord(ctx, h, e.Name, f.Signers())
-		if err != nil {
-			failed = append(failed, fmt.Errorf("environment %s: %w", e.Name, err))
+		if err := stopped(ctx, h, f, *e, commit, now); err != nil {
+			failed = append(failed, err)
 			continue
 		}
-		planned, err := rollout.Planned(e.Promotion)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("environment %s: %w", e.Name, err))
-			continue
-		}
-		stops := stopsOf(record, planned, now)
-		if len(stops) == 0 {
-			continue
-		}
-		if running == nil {
-			if running, err = ReadRunning(ctx, h, commit.Tree); err != nil {
-				return err
-			}
-		}
-		again := slices.ContainsFunc(running, func(r Running) bool {
-			return r.Environment == e.Name && r.Source == commit.Hash
-		})
-		if again && len(record.Holds) == 0 && record.Rollback == nil {
-			continue
-		}
-		failed = append(failed, fmt.Errorf("%s is not written, because hydrate passes no gate: %s (`sluice status %[1]s` shows what ends it; `sluice promote %[1]s` and `sluice rollback %[1]s` respect it)",
-			e.Name, strings.Join(stops, "; ")))
+		free = append(free, name)
 	}
-	return errors.Join(failed...)
+	return free, errors.Join(failed...)
 }
 
-// stopsOf says what stops an environment, by its record and by the freezes of sluice.yaml.
-func stopsOf(r rollout.Record, planned []rollout.Freeze, now time.Time) []string {
-	var out []string
-	if h := r.Halt; h != nil {
-		out = append(out, fmt.Sprintf("halted by %s%s", cmp.Or(h.By, "Sluice"), rollout.Because(h.Reason)))
+// stopped returns an error if a hydration to a commit would pass a stop of an environment.
+func stopped(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, e fleet.Environment, commit gitstore.Commit,
+	now time.Time,
+) error {
+	record, err := ReadRecord(ctx, h, e.Name, f.Signers())
+	if err != nil {
+		return fmt.Errorf("environment %s: %w", e.Name, err)
 	}
-	for _, f := range slices.Concat(planned, r.Freezes) {
-		if f.Holds(now) {
-			out = append(out, fmt.Sprintf("%s is %s", cmp.Or(f.Target, r.Environment), f))
+	planned, err := rollout.Planned(e.Promotion)
+	if err != nil {
+		return fmt.Errorf("environment %s: %w", e.Name, err)
+	}
+	stops := record.Stops(planned, now)
+	if len(stops) == 0 {
+		return nil
+	}
+	if len(record.Holds) == 0 && record.Rollback == nil {
+		running, err := ReadRunning(ctx, h, commit.Tree)
+		if err != nil {
+			return fmt.Errorf("environment %s: %w", e.Name, err)
+		}
+		if slices.ContainsFunc(running, func(r Running) bool {
+			return r.Environment == e.Name && r.Source == commit.Hash
+		}) {
+			return nil
 		}
 	}
-	if b := r.Rollback; b != nil {
-		out = append(out, fmt.Sprintf("a rollback to %s by %s is not complete", b.To, cmp.Or(b.By, "Sluice")))
-	}
-	for _, h := range r.Holds {
-		out = append(out, "held back: "+h.String())
-	}
-	return out
+	return fmt.Errorf("%s is not written, because hydrate asks no gate: %s (`sluice status %[1]s` shows what ends it; `sluice promote %[1]s` and `sluice rollback %[1]s` respect it)",
+		e.Name, strings.Join(stops, "; "))
 }

@@ -86,7 +86,7 @@ func TestCommandsThatMoveNothingSaySo(t *testing.T) {
 		{rollout.EventPromote, false, nothing},
 		{rollout.EventPromote, true, nothing},
 		{rollout.EventHalt, false, "halted   by mia"},
-		{rollout.EventResume, false, "the halt by mia: because has ended"},
+		{rollout.EventResume, false, "no longer halted by mia: because"},
 		{rollout.EventFreeze, false, "prod is frozen by mia"},
 		{rollout.EventUnfreeze, false, "prod is no longer frozen by mia"},
 	} {

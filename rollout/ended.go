@@ -9,13 +9,11 @@ import (
 )
 
 // Ended says, for people, what a command ended: a halt, holds, freezes, a requested promotion or rollback. before and
-// after are the records around it.
-//
-// at is the time of the command.
+// after are the records around it, at is its time.
 func Ended(before, after Record, at time.Time) []string {
 	var out []string
 	if h := before.Halt; h != nil && after.Halt == nil {
-		out = append(out, fmt.Sprintf("the halt by %s%s has ended", actor(h.By), Because(h.Reason)))
+		out = append(out, "no longer "+h.String())
 	}
 	for _, h := range before.Holds {
 		var left []string

@@ -55,7 +55,11 @@ func (x *proposer) leaveOutHeld(w *Proposal, holds []Hold) {
 // ReturnsText says which holds a requested promotion would break, who set them and why, and what to do.
 func (s Situation) ReturnsText(w Proposal) string {
 	var parts []string
+	newer := "a newer commit that changes it is promoted without further words; "
 	for _, h := range s.Record.Holds {
+		if len(h.Apps) == 0 {
+			newer = "" // what it changed is not known yet
+		}
 		if len(h.Apps) == 0 || slices.ContainsFunc(w.Returns, func(name string) bool {
 			cluster := slices.ContainsFunc(s.Clusters, func(c ClusterState) bool { return c.Name == name })
 			return slices.Contains(h.Apps, name) || cluster && (len(h.Clusters) == 0 || slices.Contains(h.Clusters, name))
@@ -76,8 +80,8 @@ func (s Situation) ReturnsText(w Proposal) string {
 	if w.Overtakes {
 		again = append(again, "--now", "--reason WHY")
 	}
-	return fmt.Sprintf("it would bring back what was rolled back: %s (a newer commit that changes it is promoted without further words; `%s` brings it as it was)",
-		strings.Join(parts, "; "), s.command(append(again, "--again REASON")...))
+	return fmt.Sprintf("it would bring back what was rolled back: %s (%s`%s` brings it as it was)",
+		strings.Join(parts, "; "), newer, s.command(append(again, "--again REASON")...))
 }
 
 // heldApps is the result of leaveOut: apps or clusters that stay held, and held apps that the source changes.

@@ -142,7 +142,7 @@ func TestEnded(t *testing.T) {
 		return strings.Join(rollout.Ended(before, next, at()), "; ")
 	}
 	for want, e := range map[string]rollout.Event{
-		"the halt by ann: look has ended": {Kind: rollout.EventResume},
+		"no longer halted by ann: look": {Kind: rollout.EventResume},
 		"the hold has ended on shop, web of c2345678 since 2026-03-27 10:00 UTC: it was rolled back by ann: slow": {
 			Kind: rollout.EventResume, Named: []string{"c2345678"},
 		},

@@ -1,6 +1,9 @@
 package rollout
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -120,6 +123,29 @@ type Halt struct {
 // Asked returns when the person wrote it, by the forge's clock if there was a comment. Compare it with times of
 // comments.
 func (h Halt) Asked() time.Time { return later(h.At, h.Said) }
+
+// String says who halted the environment, and why.
+func (h Halt) String() string { return "halted by " + actor(h.By) + Because(h.Reason) }
+
+// Stops says what keeps an environment as it is, by its record and by freezes of sluice.yaml: "halted by mia: look".
+func (r Record) Stops(planned []Freeze, now time.Time) []string {
+	var out []string
+	if r.Halt != nil {
+		out = append(out, r.Halt.String())
+	}
+	for _, f := range slices.Concat(planned, r.Freezes) {
+		if f.Holds(now) {
+			out = append(out, fmt.Sprintf("%s is %s", cmp.Or(f.Target, r.Environment), f))
+		}
+	}
+	if r.Rollback != nil {
+		out = append(out, fmt.Sprintf("the rollback to %s by %s is not complete", r.Rollback.To, actor(r.Rollback.By)))
+	}
+	for _, h := range r.Holds {
+		out = append(out, "held back: "+h.String())
+	}
+	return out
+}
 
 // Rollback is a requested rollback, until it is complete.
 type Rollback struct {

@@ -91,14 +91,7 @@ func (x *rolloutGates) haltGate() Gate {
 	if h == nil {
 		return Gate{Name: GateHalt, State: Green}
 	}
-	who := "Sluice"
-	if h.By != "" {
-		who = h.By
-	}
-	return Gate{
-		Name: GateHalt, State: Red, Since: h.At,
-		Reason: fmt.Sprintf("halted by %s%s", who, Because(h.Reason)),
-	}
+	return Gate{Name: GateHalt, State: Red, Since: h.At, Reason: h.String()}
 }
 
 // trunkGate stops a rollout whose commits the trunk does not have any more: somebody rewrote it, and nobody decided what

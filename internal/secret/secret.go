@@ -14,8 +14,11 @@ var name = regexp.MustCompile(`(?i)(passw(or)?d|passphrase|secret|token|credenti
 	`(api|access|account|auth|client|encryption|hmac|jwt|license|master|private|secret|session|shared|signing)[-_.]?key|` +
 	`(^|[-_.])(pass|pwd|pin|dsn|salt))$`)
 
+// object matches names of fields that hold the name of a Secret, such as existingSecret of many charts.
+var object = regexp.MustCompile(`(?i)(existing|tls|pull|cert(ificate)?|ca|ingress)[-_.]?secrets?$`)
+
 // Named reports whether the name of a field or of an environment variable says that its value is a secret.
-func Named(field string) bool { return name.MatchString(field) }
+func Named(field string) bool { return name.MatchString(field) && !object.MatchString(field) }
 
 // Open reports whether a value is none although the name of its field says so: a switch, a path, an address, or a
 // reference such as $(TOKEN).
@@ -34,7 +37,7 @@ var (
 	reference = regexp.MustCompile(`^(\$\([\w.-]+\)|\$\{[\w.-]+\}|\$\w+)$`)
 	address   = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^\s@?]+$`) // without user and query
 	uuid      = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-	checksum  = regexp.MustCompile(`(?i)(sha|sha1|sha256|sha512|md5|commit|rev|revision|digest|checksum|hash|etag)$`)
+	checksum  = regexp.MustCompile(`(?i)(sha|sha1|sha256|sha512|md5|commit|rev|revision|digest|checksum|hash|etag)([-_.]?id)?$`)
 )
 
 // Variable reports whether the value of an environment variable, or of a similar pair, is a secret by its name or

@@ -120,8 +120,12 @@ func (e *SchemaError) Error() string {
 	return out.String()
 }
 
-// shortestSecret is the number of bytes from which a secret is replaced in errors: less could be part of any word.
-const shortestSecret = 4
+// Bytes from which a secret is replaced in errors: where it stands alone, and anywhere. Shorter ones can be a part of the
+// name of a template, without which nobody finds the error.
+const (
+	shortestSecret = 4
+	shortestPart   = 8
+)
 
 // withoutSecrets replaces the values of a release that are secrets, and their encodings, in a TemplateError or a
 // SchemaError. `fail` can quote them, and a schema that refuses a value does.
@@ -141,7 +145,7 @@ func withoutSecrets(err error, values map[string]any) error {
 			masks[form] = mask
 		}
 		for line := range strings.Lines(value) {
-			if line = strings.TrimSpace(line); len(line) >= 2*shortestSecret && len(line) < len(value) {
+			if line = strings.TrimSpace(line); len(line) >= shortestPart && len(line) < len(value) {
 				masks[line] = mask
 			}
 		}
@@ -150,11 +154,22 @@ func withoutSecrets(err error, values map[string]any) error {
 		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
 	})
 	pairs := make([]string, 0, 2*len(forms))
+	var alone []string
 	for _, form := range forms {
+		if len(form) < shortestPart {
+			alone = append(alone, form)
+			continue
+		}
 		pairs = append(pairs, form, masks[form])
 	}
 	replacer := strings.NewReplacer(pairs...)
-	masked := func(text string) string { return secret.ReplaceTokens(replacer.Replace(text), maskOf) }
+	masked := func(text string) string {
+		text = replacer.Replace(text)
+		for _, form := range alone {
+			text = replaceAlone(text, form, masks[form])
+		}
+		return secret.ReplaceTokens(text, maskOf)
+	}
 	if isTemplate {
 		template.Message = masked(template.Message)
 	}
@@ -164,6 +179,32 @@ func withoutSecrets(err error, values map[string]any) error {
 		}
 	}
 	return err
+}
+
+// replaceAlone replaces a word of a text where it is no part of a longer word, a path or a name.
+func replaceAlone(text, word, by string) string {
+	letter := func(text string) bool {
+		return text != "" && (text[0] >= 'a' && text[0] <= 'z' || text[0] >= 'A' && text[0] <= 'Z' ||
+			text[0] >= '0' && text[0] <= '9' || text[0] == '_')
+	}
+	joins := func(text string) bool { return text != "" && strings.IndexByte("-./", text[0]) >= 0 }
+	var out strings.Builder
+	for {
+		i := strings.Index(text, word)
+		if i < 0 {
+			return out.String() + text
+		}
+		end := i + len(word)
+		out.WriteString(text[:i])
+		last := out.String()
+		last, rest := last[max(0, len(last)-1):], text[end:]
+		if letter(last) || joins(last) || letter(rest) || joins(rest) && letter(rest[1:]) {
+			out.WriteString(word)
+		} else {
+			out.WriteString(by)
+		}
+		text = rest
+	}
 }
 
 // maskOf stands for a value in an error. It has no fingerprint, because a rendering depends on no key.

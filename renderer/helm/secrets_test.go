@@ -71,6 +71,17 @@ tls:
 }
 
 // A pointer of Git LFS in a chart is named as such.
+// A short secret hides no name of a template.
+func TestShortSecretsInErrors(t *testing.T) {
+	t.Parallel()
+	values := map[string]any{"dbPassword": "main", "apiToken": 4096, "existingSecret": "shop"}
+	err := withoutSecrets(&TemplateError{Message: "shop/templates/main.yaml: main is no password, 4096 is. Not main. main"}, values)
+	const want = "shop/templates/main.yaml: ‹masked 4 bytes› is no password, ‹masked 4 bytes› is. Not ‹masked 4 bytes›. ‹masked 4 bytes›"
+	if one, ok := errors.AsType[*TemplateError](err); !ok || one.Message != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
 func TestPointersInCharts(t *testing.T) {
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 	eachVersion(t, func(t *testing.T, v Version) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -30,10 +31,11 @@ type hydrateOptions struct {
 	push    bool
 	dryRun  bool
 	remote  string
-	signKey string
+	signing signingFlag
 	listen  string
 
 	selection selection // of a dry run
+	stopped   error     // of environments that are not written, because somebody stopped them
 }
 
 func newHydrate(o IO) *cobra.Command {
@@ -44,8 +46,8 @@ func newHydrate(o IO) *cobra.Command {
 		Long: `Renders every target of a commit whose inputs changed and writes the branches of the environments that follow the trunk.
 It renders and checks the other environments too, but writes them only if --env names them.
 
-An environment with ` + "`after`" + ` gets the commit without any gate. With --push, hydrate refuses that while the environment is halted,
-frozen or held back after a rollback; "sluice promote" passes the gates.
+Hydrate asks no gate. With --push it therefore does not write an environment with ` + "`after`" + ` that is halted, frozen or held back after a
+rollback: use "sluice promote".
 
 Without --push, hydrate writes the branches of this repository. If a target fails, hydrate does not write its environment;
 it writes the others.
@@ -87,8 +89,7 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment.`,
 		"limit of `objects` deleted from one environment (default: the fleet's setting)")
 	f.IntVar(&h.request.PerPush, "refs-per-push", 0,
 		"limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
-	f.StringVar(&h.signKey, "sign-key", "",
-		"sign commits with the SSH or OpenPGP private key in this `file`, or with the SSH agent's key for a .pub file")
+	h.signing.flag(f)
 	receiversFlag(f, &h.listen)
 	c.MarkFlagsMutuallyExclusive("push", "dry-run")
 	return c
@@ -98,11 +99,8 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 	if err := h.checkFlags(); err != nil {
 		return err
 	}
-	if h.signKey != "" {
-		var err error
-		if h.Signer, err = o.Env.Signer(h.signKey); err != nil {
-			return err
-		}
+	if err := h.signing.sign(o, &h.Options); err != nil {
+		return err
 	}
 	h.Renders = true
 	s, err := app.Open(ctx, o.Env, h.Options, h.progress(o))
@@ -146,7 +144,7 @@ func (h *hydrateOptions) write(ctx context.Context, o IO, s *app.Session) error 
 	if err == nil && !result.OK() {
 		err = &exitError{code: ExitFailed}
 	}
-	return err
+	return errors.Join(h.stopped, err)
 }
 
 // configure completes the request and returns the session with the remote and the receivers in the flags.
@@ -182,7 +180,7 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 			return nil, withoutRemote(err, "without --push, hydrate writes the branches of this clone")
 		}
 		if !h.dryRun {
-			if err := promote.MayHydrate(ctx, s.Hydrator, h.request.Commit, h.request.Environments, time.Now()); err != nil {
+			if err := h.leaveStopped(ctx, s); err != nil {
 				return nil, err
 			}
 		}
@@ -195,6 +193,18 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 		s = announce.Pushes(ctx, s, h.request.Commit.Tree, tell)
 	}
 	return s, nil
+}
+
+// leaveStopped takes the environments out of the request that somebody stopped. It fails if no other is left.
+func (h *hydrateOptions) leaveStopped(ctx context.Context, s *app.Session) error {
+	if len(h.request.Environments) == 0 {
+		return nil // those without `after`
+	}
+	h.request.Environments, h.stopped = promote.NotStopped(ctx, s.Hydrator, h.request.Commit, h.request.Environments, time.Now())
+	if len(h.request.Environments) == 0 {
+		return h.stopped
+	}
+	return nil
 }
 
 // checkNames returns a usage error for environments that the fleet does not have.

@@ -260,7 +260,7 @@ func (w *Writer) Read(h Hash) (Object, bool, error) {
 	if err == nil {
 		data, err = w.inflate(io.NewSectionReader(w.file, p.offset, end-p.offset), p.size)
 	}
-	if errors.Is(err, os.ErrClosed) { // closed meanwhile: pushed objects are in a repository
+	if errors.Is(err, os.ErrClosed) { // the Writer was closed after the push: a repository has the object
 		return Object{}, false, nil
 	}
 	return Object{Kind: kindName(p.kind), Data: data}, true, err

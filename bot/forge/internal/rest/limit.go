@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// longestWish is the longest wait that a forge may ask for with Retry-After. GitHub and GitLab ask for seconds to
+	// longestRetryAfter is the longest wait that a forge may ask for with Retry-After. GitHub and GitLab ask for seconds to
 	// a minute; what is longer comes from a broken proxy, for example.
-	longestWish = 5 * time.Minute
+	longestRetryAfter = 5 * time.Minute
 	// longestQuota is the longest period of a quota: GitHub's is an hour, GitLab's a minute.
 	longestQuota = time.Hour
 )
@@ -68,15 +68,15 @@ func (c *Client) within(key string, u *url.URL) string {
 }
 
 // limit returns how long the forge asks to wait, and whether that concerns the credential or only the repository of
-// the request. If the forge does not say, it is a minute, as GitHub documents. A wish that no forge has is shortened,
-// so that a probe finds out soon, and holds for the repository only.
+// the request. If the forge does not say, it is a minute, as GitHub documents. A Retry-After above longestRetryAfter
+// blocks only the repository, for longestRetryAfter: the next request then shows whether the forge meant it.
 func (c *Client) limit(h http.Header) (d time.Duration, all bool) {
 	q, known := quotaOf(h)
 	empty := known && q.Remaining == 0 && !q.Reset.IsZero()
 	switch d := retryAfter(h, c.Clock()); {
-	case d > longestWish && !empty:
-		return longestWish, false
-	case d > 0 && d <= longestWish:
+	case d > longestRetryAfter && !empty:
+		return longestRetryAfter, false
+	case d > 0 && d <= longestRetryAfter:
 		return d, true
 	}
 	if empty {

@@ -52,7 +52,7 @@ func TestVastTrees(t *testing.T) {
 		start := time.Now()
 		check := func(what string, err error) {
 			t.Helper()
-			if !errors.Is(err, ErrVast) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, ErrTooManyPaths) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %s: the error is %v, want %q", name, what, err, c.want)
 			}
 			if d := time.Since(start); d > 20*time.Second {

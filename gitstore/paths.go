@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// Limits of the paths of a tree. A few trees that name each other many times have more paths than any walk ends with.
+// Limits of the paths of a tree. A walk over a few trees that name each other many times would never end.
 const (
 	mostPaths  = 2_000_000
 	mostLevels = 500    // folders in each other
 	fewPaths   = 20_000 // entries that are listed before somebody counts the paths
 )
 
-// ErrVast means that a tree has more paths than Sluice lists. It is an ErrMalformed: only the author of the commit can
+// ErrTooManyPaths means that a tree has more paths than Sluice lists. It is an ErrMalformed: only the author of the commit can
 // mend it.
-var ErrVast = fmt.Errorf("%w: too many paths", ErrMalformed)
+var ErrTooManyPaths = fmt.Errorf("%w: too many paths", ErrMalformed)
 
-// vastError is an ErrVast.
-type vastError struct {
+// pathsError is an ErrTooManyPaths.
+type pathsError struct {
 	folder string // "" for the root
 	levels bool
 }
 
 // Error names the folder and the limit.
-func (e *vastError) Error() string {
+func (e *pathsError) Error() string {
 	where := cmp.Or(e.folder, "the root folder")
 	if e.levels {
 		return fmt.Sprintf("%s has more than %d levels of folders, more than Sluice reads (remove it)", where, mostLevels)
@@ -36,10 +36,10 @@ func (e *vastError) Error() string {
 		where, mostPaths)
 }
 
-// Unwrap returns ErrVast.
-func (e *vastError) Unwrap() error { return ErrVast }
+// Unwrap returns ErrTooManyPaths.
+func (e *pathsError) Unwrap() error { return ErrTooManyPaths }
 
-// bounded returns an ErrVast if a tree has more than mostPaths paths. It reads each different tree once, and names the
+// bounded returns an ErrTooManyPaths if a tree has more than mostPaths paths. It reads each different tree once, and names the
 // folder of the root that has most of the paths.
 func (s *Store) bounded(ctx context.Context, root Hash) error {
 	total, err := s.paths(ctx, root, 0)
@@ -50,7 +50,7 @@ func (s *Store) bounded(ctx context.Context, root Hash) error {
 	if err != nil {
 		return err
 	}
-	out, most := &vastError{}, int64(mostPaths)
+	out, most := &pathsError{}, int64(mostPaths)
 	for _, e := range entries {
 		if e.Mode != ModeTree {
 			continue
@@ -100,7 +100,7 @@ func (s *Store) paths(ctx context.Context, tree Hash, level int) (int64, error) 
 	return total, nil
 }
 
-// Bounded returns an ErrVast if there are more paths below a folder than anybody can list. It reads each different folder
+// Bounded returns an ErrTooManyPaths if there are more paths below a folder than anybody can list. It reads each different folder
 // once. Call it before reading all files of a folder.
 func (s *Snapshot) Bounded(dir string) error {
 	e, err := s.Entry(dir)
@@ -108,18 +108,18 @@ func (s *Snapshot) Bounded(dir string) error {
 		return err
 	}
 	err = s.store.bounded(s.ctx, e.Hash)
-	if vast, ok := errors.AsType[*vastError](err); ok {
-		vast.folder = path.Join(dir, vast.folder)
+	if tooMany, ok := errors.AsType[*pathsError](err); ok {
+		tooMany.folder = path.Join(dir, tooMany.folder)
 	}
 	return err
 }
 
-// list counts the entries of a folder that somebody lists. After many, it returns an ErrVast if the snapshot has too
+// list counts the entries of a folder that somebody lists. After many, it returns an ErrTooManyPaths if the snapshot has too
 // many paths for anybody to list.
 func (s *Snapshot) list(dir string, entries int) error {
 	if strings.Count(dir, "/") >= mostLevels {
 		first, _, _ := strings.Cut(dir, "/")
-		return &vastError{folder: first, levels: true}
+		return &pathsError{folder: first, levels: true}
 	}
 	if s.listed.Add(int64(entries)+1) < fewPaths {
 		return nil
@@ -131,7 +131,7 @@ func (s *Snapshot) list(dir string, entries int) error {
 		if s.ctx.Err() != nil {
 			return s.ctx.Err()
 		}
-		s.counted, s.vast = true, err
+		s.counted, s.tooMany = true, err
 	}
-	return s.vast
+	return s.tooMany
 }
