@@ -183,11 +183,15 @@ func TestMaskKeeps(t *testing.T) {
 		"registry.example.com/team/api@sha256:9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015": "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: '%'}], env: [{name: IMAGE, value: '%'}]}",
 		"wildcard-of-the-shop":                     "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {env: [{name: TLS_SECRET, value: '%'}]}",
 		"9f86d081884c7d659a2feaa0c55ad0159f86d082": "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {env: [{name: GIT_COMMIT_ID, value: '%'}]}",
-		"data: null": "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n%",
-		"true":       "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {check-token: '%'}",
+		"true": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {check-token: '%'}",
 	} {
 		if out := masked(t, strings.ReplaceAll(text, "%", name)); !strings.Contains(out, name) || strings.Contains(out, "‹masked") {
 			t.Errorf("%s is masked: %s", name, out)
+		}
+	}
+	for _, empty := range []string{"data:", "stringData: {x: }"} {
+		if out := masked(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"+empty); strings.Contains(out, "‹masked") {
+			t.Errorf("nothing is masked: %s", out)
 		}
 	}
 }
