@@ -16,7 +16,8 @@ func TestChatGrammar(t *testing.T) {
 	own := []string{
 		"output", "remote", "local", "by", "refs-per-push", "recreate", "overwrite-foreign", "max-deletions",
 		"no-policy",
-		"dry-run", "wait", "timeout", "from", "help", "receivers", "sign-key"}
+		"dry-run", "wait", "timeout", "from", "help", "receivers", "sign-key",
+	}
 	root := newRoot(System())
 	common := map[string]bool{}
 	status, _, err := root.Find([]string{"status"})

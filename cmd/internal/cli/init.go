@@ -56,7 +56,7 @@ allowed-signers file. Name the key of the service or CI job and those of the peo
 func readSigners(files []string) ([]string, error) {
 	var out []string
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		data, err := os.ReadFile(file) //nolint:gosec // the person names it
 		if err != nil {
 			return nil, err
 		}
@@ -94,11 +94,12 @@ func withSigners(data []byte, lines []string) []byte {
 	if len(lines) == 0 {
 		return data
 	}
-	text := "  # Who may sign records and rendered commits: lines of Git's allowed-signers file.\n  signers:\n"
+	out := bytes.NewBuffer(bytes.TrimRight(data, "\n"))
+	out.WriteString("\n  # Who may sign records and rendered commits: lines of Git's allowed-signers file.\n  signers:\n")
 	for _, line := range lines {
-		text += "    - '" + strings.ReplaceAll(line, "'", "''") + "'\n"
+		fmt.Fprintf(out, "    - '%s'\n", strings.ReplaceAll(line, "'", "''"))
 	}
-	return append(bytes.TrimRight(data, "\n"), []byte("\n"+text)...)
+	return out.Bytes()
 }
 
 func runInit(o IO, dir string, signers []string) error {
