@@ -4,6 +4,7 @@ package deploy_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
 	"sigs.k8s.io/yaml"
 )
 
@@ -138,6 +140,16 @@ func secretFor(t *testing.T, name string) string {
 			t.Fatal(err)
 		}
 		return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	case base == "sign":
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, err := ssh.MarshalPrivateKey(key, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(block))
 	case strings.HasSuffix(base, "signing"):
 		return "whsec_MDEyMzQ1Njc4OWFiY2RlZg==\n"
 	}
@@ -150,10 +162,11 @@ func serveCheck(t *testing.T, config string) error {
 	t.Helper()
 	dir := t.TempDir()
 	env := []string{}
-	config = regexp.MustCompile(`file: *(/[\w./-]+)`).ReplaceAllStringFunc(config, func(m string) string {
-		name := filepath.Join(dir, "secrets", strings.TrimSpace(strings.TrimPrefix(m, "file:")))
+	config = regexp.MustCompile(`(file|signKey): *(/[\w./-]+)`).ReplaceAllStringFunc(config, func(m string) string {
+		key, file, _ := strings.Cut(m, ":")
+		name := filepath.Join(dir, "secrets", strings.TrimSpace(file))
 		write(t, name, secretFor(t, name))
-		return "file: " + name
+		return key + ": " + name
 	})
 	for _, m := range regexp.MustCompile(`env: *(\w+)`).FindAllStringSubmatch(config, -1) {
 		env = append(env, m[1]+"=0123456789abcdef0123456789abcdef")

@@ -265,7 +265,7 @@ func (f *Fleet) State() string {
 			fmt.Fprintf(sum, "%q %q %q\n", g.Name, g.State, g.Reason)
 		}
 	}
-	fmt.Fprintf(sum, "%q", f.Problems)
+	fmt.Fprintf(sum, "%q %q", f.Problems, f.Warnings)
 	return hex.EncodeToString(sum.Sum(nil))
 }
 

@@ -64,7 +64,7 @@ func HostileFleet(s string) *Fleet {
 	e.figures(at.Add(time.Hour))
 	return &Fleet{
 		Name: s, Trunk: s, Tip: commit, Version: s, Made: at, Environments: []*Environment{e}, Clusters: []*Cluster{c},
-		Apps: []*App{a}, Labels: []string{s}, Problems: []string{s}, Index: hostileIndex(s),
+		Apps: []*App{a}, Labels: []string{s}, Problems: []string{s}, Warnings: []string{s}, Index: hostileIndex(s),
 		Reviews: true, MergeRequests: []MergeRequest{{
 			Number: 1, Title: s, URL: "javascript:" + s, Author: s, Target: s,
 			State: "open", Updated: at, Waits: s, Heads: []Head{{

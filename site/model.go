@@ -23,6 +23,7 @@ type Fleet struct {
 	Apps         []*App         // by name
 	Labels       []string       // label keys that the overview can fold by, class and region first
 	Problems     []string       // what could not be read
+	Warnings     []string       // what was read, and should be looked at
 	Conformance  []conform.Group
 	Index        *index.Index
 	Touched      Touched // by the commits of the trunk that promotions brought together

@@ -56,10 +56,11 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 		},
 	}
 	if n := len(warnings); n > 0 {
-		b.note("the fleet's files have %s: `sluice validate` lists them", hydrate.Count(n, "warning"))
+		b.out.Warnings = append(b.out.Warnings,
+			fmt.Sprintf("The fleet's files have %s: `sluice validate` lists them.", hydrate.Count(n, "warning")))
 	}
 	if warning := promote.Unsigned(f); warning != "" {
-		b.note("%s", warning)
+		b.out.Warnings = append(b.out.Warnings, warning)
 	}
 	if err := b.trunk(); err != nil {
 		return nil, err
