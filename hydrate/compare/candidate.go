@@ -51,40 +51,34 @@ func (c *run) findCandidates(ctx context.Context) error {
 	if err := find(ctx); err != nil {
 		return err
 	}
-	c.unknown()
-	r := c.request
+	c.withholdUnread()
 	c.list = slices.DeleteFunc(c.list, func(one *candidate) bool {
-		return len(r.Apps) > 0 && !slices.Contains(r.Apps, one.app) || slices.Contains(r.Without, one.app) ||
-			len(r.Clusters) > 0 && !slices.Contains(r.Clusters, one.cluster)
+		return !c.request.hasApp(one.app) || !c.request.hasCluster(one.cluster)
 	})
-	newlyUnplaced(c)
+	c.reportUnplaced()
 	return nil
 }
 
-// newlyUnplaced reports the imported targets that the change adds for a cluster that is not known. If the base has the
-// target on a cluster, the target is withheld there instead.
-func newlyUnplaced(c *run) {
+// reportUnplaced adds an error for each imported target that the change adds and whose cluster is not known. If the
+// base has the target on a cluster, the target is withheld there instead.
+func (c *run) reportUnplaced() {
 	if c.views[0] == nil {
 		return
 	}
-	r := c.request
-	found := fleet.NewlyUnplaced(c.views[0].Fleet, c.views[1].Fleet)
+	added := fleet.NewlyUnplaced(c.views[0].Fleet, c.views[1].Fleet)
 	c.unplaced = slices.DeleteFunc(c.unplaced, func(app string) bool {
-		_, known := found[app]
-		return known || len(r.Apps) > 0 && !slices.Contains(r.Apps, app) || slices.Contains(r.Without, app)
+		_, reported := added[app]
+		return reported || !c.request.hasApp(app)
 	})
-	for _, app := range slices.Sorted(maps.Keys(found)) {
-		if len(r.Apps) > 0 && !slices.Contains(r.Apps, app) || slices.Contains(r.Without, app) {
-			continue
-		}
-		if !slices.ContainsFunc(c.list, func(one *candidate) bool { return one.app == app && one.failed[1] != nil }) {
-			c.out.Errors = append(c.out.Errors, found[app])
+	for _, app := range slices.Sorted(maps.Keys(added)) {
+		if c.request.hasApp(app) && !slices.ContainsFunc(c.list, func(one *candidate) bool { return one.app == app && one.failed[1] != nil }) {
+			c.out.Errors = append(c.out.Errors, added[app])
 		}
 	}
 }
 
-// unknown withholds the targets of workspaces that one side cannot read: they are not added or removed.
-func (c *run) unknown() {
+// withholdUnread withholds the targets of workspaces that one side cannot read: they do not count as added or removed.
+func (c *run) withholdUnread() {
 	for _, one := range c.list {
 		for i, v := range c.views {
 			if v != nil && one.sides[i] == nil && one.failed[i] == nil {
@@ -198,10 +192,9 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 			c.out.Frozen++
 			continue
 		}
-		gone := fleet.Target{App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{
-			Name:        key[0],
-			Environment: environment,
-		}}
+		gone := fleet.Target{
+			App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{Name: key[0], Environment: environment},
+		}
 		one := &candidate{
 			cluster: key[0], app: key[1], sides: [2]*fleet.Target{&gone, nil},
 			trees: [2]gitstore.Hash{held[key], {}},

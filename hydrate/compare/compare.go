@@ -18,7 +18,8 @@ import (
 // Request names the two states to compare. The second state is always a commit.
 type Request struct {
 	Against Against
-	// for AgainstCommit. With AgainstBranches, it may name the tip of the one branch that is compared: Run ignores it
+	// Base is for AgainstCommit. With AgainstBranches, Run ignores it: it may name the tip of the branch, so that requests
+	// about different states differ.
 	Base         gitstore.Commit
 	Head         gitstore.Commit
 	Environments []string // empty: all
@@ -30,8 +31,19 @@ type Request struct {
 
 	// Rendered are trees of environments that were rendered before, in the store. Targets with equal inputs are taken
 	// from them.
-	Rendered    map[string]*branch.State `json:"-"`
-	TargetsOnly bool                     // Changes has no groups: for readers of Targets, who save their cost
+	Rendered map[string]*branch.State `json:"-"`
+	// TargetsOnly leaves Changes without groups, declarations and files: they cost time, and a reader of Targets does
+	// not need them.
+	TargetsOnly bool
+}
+
+// hasApp reports whether the request is about an app.
+func (r *Request) hasApp(app string) bool {
+	return (len(r.Apps) == 0 || slices.Contains(r.Apps, app)) && !slices.Contains(r.Without, app)
+}
+
+func (r *Request) hasCluster(name string) bool {
+	return len(r.Clusters) == 0 || slices.Contains(r.Clusters, name)
 }
 
 // Against is the first state.
@@ -60,7 +72,8 @@ type Comparison struct {
 	run   *run
 }
 
-// Notes returns what the comparison leaves out, and why; of files that are not Sluice's, those that were read so far.
+// Notes returns what the comparison leaves out, and why. A file that Sluice did not write is named once its target was
+// read.
 func (c *Comparison) Notes() []string {
 	if c.run == nil || c.run.reader == nil {
 		return c.notes
@@ -146,9 +159,8 @@ type run struct {
 	list    []*candidate
 	reader  *objects.Reader
 
-	unplaced []string // imported apps whose cluster is not known, and whose declaration or files change
-
-	byCluster map[string][]*candidate // of list; nil before it is needed
+	unplaced  []string                // imported apps whose cluster is not known, and whose declaration or files change
+	byCluster map[string][]*candidate // of list; see candidatesByCluster
 }
 
 func (c *run) close() {

@@ -3,7 +3,6 @@ package compare
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/fleet"
@@ -19,8 +18,7 @@ func (c *run) withoutCluster() []diff.Withheld {
 			t = c.views[0].Fleet.Unplaced(app)
 		}
 		out = append(out, diff.Withheld{
-			App: app, File: t.Located(), Line: t.Line,
-			Message: c.out.Mask.Text(t.Err.Error()),
+			App: app, File: t.Located(), Line: t.Line, Message: c.out.Mask.Text(t.Err.Error()),
 		})
 	}
 	return out
@@ -48,13 +46,10 @@ func (c *run) declarations(environments []string) []diff.Group {
 		}
 		return cluster.Environment, cluster.State != "active"
 	}
-	r := c.request
 	changed := fleet.ChangedDeclarations(base, head, func(cluster, app string) bool {
 		environment, frozen := environmentOf(cluster)
-		return !shown[[2]string{cluster, app}] && !frozen && (cluster == "" || c.wants(environment)) &&
-			!slices.Contains(r.Without, app) &&
-			(len(r.Apps) == 0 || slices.Contains(r.Apps, app)) && (len(r.Clusters) == 0 || cluster == "" ||
-			slices.Contains(r.Clusters, cluster))
+		return !shown[[2]string{cluster, app}] && !frozen && c.request.hasApp(app) &&
+			(cluster == "" || c.wants(environment) && c.request.hasCluster(cluster))
 	})
 	targets := make([]diff.Target, 0, len(changed))
 	for _, one := range changed {

@@ -24,11 +24,8 @@ func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 	if r.Against == AgainstNothing || len(r.Apps) > 0 || len(r.Without) > 0 {
 		return nil, nil
 	}
-	// each target keeps an object, as in most changes
-	if !slices.ContainsFunc(c.Targets, func(t Target) bool {
-		return t.Files.Unchanged == 0 &&
-			len(t.Files.Before) > 0
-	}) {
+	losesAll := func(t Target) bool { return t.Files.Unchanged == 0 && len(t.Files.Before) > 0 }
+	if !slices.ContainsFunc(c.Targets, losesAll) { // as in most changes
 		return nil, nil
 	}
 	byCluster := map[string][]*Target{}
@@ -45,12 +42,15 @@ func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 		if withheld[name] {
 			continue
 		}
-		if nothing, err := nothingLeft(ctx, c, targets); err != nil {
+		lost, err := c.losesObjects(ctx, targets)
+		if err != nil {
 			return nil, err
-		} else if !nothing {
+		}
+		if !lost {
 			continue
 		}
-		if one, ok := stays(ctx, c.run, name); ok && !others(c.run.views[1].Fleet, one.Cluster, targets) {
+		one, declared := c.run.declaredCluster(ctx, name)
+		if declared && !hasOtherTargets(c.run.views[1].Fleet, one.Cluster, targets) {
 			out = append(out, one)
 		}
 	}
@@ -58,8 +58,9 @@ func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 	return out, nil
 }
 
-// stays reports whether the head has a cluster as active, or lacks it although its file still declares it.
-func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
+// declaredCluster returns a cluster that nobody took out of the registry: the head has it and does not retire it, or its
+// file still declares it although the head does not read it. It returns false for other clusters.
+func (c *run) declaredCluster(ctx context.Context, name string) (Emptied, bool) {
 	if cluster, ok := c.views[1].Fleet.Cluster(name); ok {
 		if c.request.Against == AgainstBranches && !c.wants(cluster.Environment) {
 			// it leaves the branch of the environment that it had, and what it gets is not compared
@@ -79,8 +80,9 @@ func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
 	return Emptied{Cluster: cluster, Unread: cluster.File}, err == nil && fleet.DeclaresCluster(data, name)
 }
 
-// nothingLeft reports whether the targets had objects and have none of them any more, in whatever app.
-func nothingLeft(ctx context.Context, c *Comparison, targets []*Target) (bool, error) {
+// losesObjects reports whether the targets of a cluster had objects and lose all of them. An object that moves to another
+// app is not lost.
+func (c *Comparison) losesObjects(ctx context.Context, targets []*Target) (bool, error) {
 	if slices.ContainsFunc(targets, func(t *Target) bool { return t.Files.Unchanged > 0 }) {
 		return false, nil
 	}
@@ -111,9 +113,9 @@ func nothingLeft(ctx context.Context, c *Comparison, targets []*Target) (bool, e
 	return true, nil
 }
 
-// others reports whether the fleet has a target on the cluster that is not among the targets: the change leaves it as
-// it was.
-func others(f *fleet.Fleet, cluster *fleet.Cluster, targets []*Target) bool {
+// hasOtherTargets reports whether the fleet has a target on the cluster that is not among the targets: the change leaves
+// it as it was.
+func hasOtherTargets(f *fleet.Fleet, cluster *fleet.Cluster, targets []*Target) bool {
 	here := map[string]bool{}
 	for _, t := range targets {
 		here[t.Target.App.Name] = true

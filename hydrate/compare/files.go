@@ -99,38 +99,39 @@ func (f *changedFiles) isFile(name string) bool {
 	return false
 }
 
-// foreign are names of files in YAML or JSON that configure other tools.
-var foreign = regexp.MustCompile(`(?i)^(\..*|taskfile(\.dist)?\.ya?ml|(docker-)?compose(\.[a-z]+)?\.ya?ml|mkdocs\.ya?ml|renovate\.json5?|package(-lock)?\.json|composer\.json|tsconfig\.json|galaxy\.yml|codecov\.ya?ml|cloudbuild\.ya?ml|azure-pipelines\.ya?ml|lefthook\.ya?ml|pnpm-(lock|workspace)\.yaml|skaffold\.ya?ml)$`)
+// toolFile matches names of files in YAML or JSON that configure other tools.
+var toolFile = regexp.MustCompile(`(?i)^(\..*|taskfile(\.dist)?\.ya?ml|(docker-)?compose(\.[a-z]+)?\.ya?ml|mkdocs\.ya?ml|renovate\.json5?|package(-lock)?\.json|composer\.json|tsconfig\.json|galaxy\.yml|codecov\.ya?ml|cloudbuild\.ya?ml|azure-pipelines\.ya?ml|lefthook\.ya?ml|pnpm-(lock|workspace)\.yaml|skaffold\.ya?ml)$`)
 
 // toolFolder matches files in folders of forges, editors and CI, which hold no manifests.
 var toolFolder = regexp.MustCompile(`(^|/)\.(git[^/]*|vscode|idea|devcontainer|circleci|husky|taskfiles|forgejo|woodpecker|buildkite|sluice)/`)
 
 // matters reports whether a changed file looks like a manifest, values, a part of a chart or of a kustomization, and
 // changes in more than its comments and format.
-func (f *changedFiles) matters(name string) bool {
-	if toolFolder.MatchString(name) {
-		return false
-	}
-	base := path.Base(name)
+func (f *changedFiles) matters(name string) bool { return f.looksRead(name) && !f.sameMeaning(name) }
+
+// looksRead reports whether some target could read a file, as far as its name, its text and the files around it tell.
+// The first case that applies decides.
+func (f *changedFiles) looksRead(name string) bool {
+	base, data := path.Base(name), f.read(name)
 	isYAML := slices.Contains([]string{".yaml", ".yml", ".json", ".jsonnet", ".libsonnet", ".cue", ".tpl", ".gotmpl"},
 		path.Ext(name))
-	data := f.read(name)
+	isDocument := slices.Contains([]string{".md", ".adoc", ".png", ".svg"}, strings.ToLower(path.Ext(name))) ||
+		strings.HasPrefix(base, "LICENSE") || base == "NOTES.txt" || base == "OWNERS"
 	switch {
+	case toolFolder.MatchString(name):
+		return false
 	case slices.Contains(kustomize.FileNames(), base):
-	case bytes.Contains(data, []byte("apiVersion")) && bytes.Contains(data, []byte("kind")) && isYAML:
-	case slices.Contains([]string{".md", ".adoc", ".png", ".svg"}, strings.ToLower(path.Ext(name))),
-		strings.HasPrefix(base, "LICENSE"), base == "NOTES.txt", base == "OWNERS":
+		return true
+	case isYAML && bytes.Contains(data, []byte("apiVersion")) && bytes.Contains(data, []byte("kind")):
+		return true
+	case isDocument:
 		return false
 	case f.chartOf(name) != "":
-	case foreign.MatchString(base):
+		return true
+	case toolFile.MatchString(base):
 		return false
-	case isYAML:
-	default:
-		if !f.namedBySibling(name) {
-			return false
-		}
 	}
-	return !f.sameMeaning(name)
+	return isYAML || f.namedBySibling(name)
 }
 
 // sameMeaning reports whether a YAML file has equal documents on both sides.
@@ -199,10 +200,8 @@ func (f *changedFiles) namedBySibling(name string) bool {
 // reason tells why no known target reads a file, as far as its text and the declarations of the commit tell.
 func (f *changedFiles) reason(name string) string {
 	for _, t := range f.idle {
-		if t.File == name || slices.ContainsFunc(t.Reads, func(p string) bool {
-			return p == "." || p == name ||
-				strings.HasPrefix(name, p+"/")
-		}) {
+		reads := func(p string) bool { return p == "." || p == name || strings.HasPrefix(name, p+"/") }
+		if t.File == name || slices.ContainsFunc(t.Reads, reads) {
 			return fmt.Sprintf("it belongs to the %s %s on %s, which is suspended", t.Kind, t.App, t.Cluster)
 		}
 	}
@@ -216,7 +215,7 @@ func (f *changedFiles) reason(name string) string {
 	if k := f.kustomizationOf(path.Dir(name)); k != "" && k != name && f.reads[k] {
 		return k + " does not list it"
 	}
-	if d := f.naming(name); d != nil {
+	if d := f.declarationFor(name); d != nil {
 		if f.reads[d.file] && !d.argo() {
 			return fmt.Sprintf("the %s (%s) names %s and does not read it", d, d.file, d.path)
 		}
@@ -248,7 +247,7 @@ func (n *naming) String() string { return n.kind + " " + n.name }
 
 func (n *naming) argo() bool { return strings.HasPrefix(n.kind, "Application") }
 
-// why is the likely reason why nothing is generated.
+// why adds the likely reason why an ApplicationSet generates nothing; "" if there is none.
 func (n *naming) why() string {
 	if n.clusters {
 		return " (its cluster generator matches none of them)"
@@ -262,8 +261,7 @@ var pathField = regexp.MustCompile(`\b(?:path|chart|basePath)["']?[ \t]*:[ \t]*[
 // declarationsIn returns the declarations of Flux and Argo CD in a file, one for each path that they name, at least one
 // each.
 func declarationsIn(file string, data []byte) []naming {
-	if !bytes.Contains(data, []byte("toolkit.fluxcd.io/")) && !bytes.Contains(data, []byte("argoproj.io/")) &&
-		!bytes.Contains(data, []byte("fluxcd.controlplane.io/")) {
+	if !ofTool(data) {
 		return nil
 	}
 	objects, err := manifest.Decode(data, manifest.DefaultBudget())
@@ -272,18 +270,18 @@ func declarationsIn(file string, data []byte) []naming {
 	}
 	var out []naming
 	for _, o := range objects {
-		if !slices.Contains([]string{"Kustomization", "HelmRelease", "ResourceSet", "Application", "ApplicationSet"},
-			o.Kind()) || !strings.Contains(o.APIVersion(), "toolkit.fluxcd.io/") &&
-			!strings.Contains(o.APIVersion(), "argoproj.io/") && !strings.Contains(o.APIVersion(),
-			"fluxcd.controlplane.io/") {
+		if !ofTool([]byte(o.APIVersion())) || !slices.Contains(
+			[]string{"Kustomization", "HelmRelease", "ResourceSet", "Application", "ApplicationSet"}, o.Kind()) {
 			continue
 		}
 		text, err := manifest.Encode(o)
 		if err != nil {
 			continue
 		}
-		one := naming{file: file, kind: o.Kind(), name: o.Name(), clusters: o.Kind() == "ApplicationSet" &&
-			bytes.Contains(text, []byte("clusters:"))}
+		one := naming{
+			file: file, kind: o.Kind(), name: o.Name(),
+			clusters: o.Kind() == "ApplicationSet" && bytes.Contains(text, []byte("clusters:")),
+		}
 		found := pathField.FindAllSubmatch(text, -1)
 		if len(found) == 0 {
 			out = append(out, one)
@@ -300,22 +298,29 @@ func declarationsIn(file string, data []byte) []naming {
 	return out
 }
 
+// ofTool reports whether a text names an API group of Flux, of the Flux Operator or of Argo CD.
+func ofTool(text []byte) bool {
+	return slices.ContainsFunc([]string{"toolkit.fluxcd.io/", "argoproj.io/", "fluxcd.controlplane.io/"},
+		func(group string) bool { return bytes.Contains(text, []byte(group)) })
+}
+
 // maxSearched bounds the files that are searched for declarations.
 const maxSearched = 20_000
 
 var errEnough = errors.New("enough files")
 
-// naming returns the declaration that names the nearest folder above a file; nil if there is none.
-func (f *changedFiles) naming(name string) *naming {
+// declarationFor returns the declaration that names the nearest folder above a file; nil if there is none.
+func (f *changedFiles) declarationFor(name string) *naming {
 	if f.named == nil {
 		f.named = []naming{}
 		left := maxSearched
-		err := fs.WalkDir(f.trees[1], ".", func(file string, e fs.DirEntry, err error) error {
+		// A reason is a hint: after an error, fewer declarations are known.
+		_ = fs.WalkDir(f.trees[1], ".", func(file string, e fs.DirEntry, err error) error {
 			switch {
 			case err == nil && file == fleet.MountDir:
 				return fs.SkipDir
-			case err != nil: // only the likely reason is at stake, and a folder that cannot be read names none
-				return nil //nolint:nilerr // as said
+			case err != nil:
+				return nil //nolint:nilerr // as above
 			case e.IsDir() || path.Ext(file) != ".yaml" && path.Ext(file) != ".yml":
 				return nil
 			}
@@ -327,7 +332,6 @@ func (f *changedFiles) naming(name string) *naming {
 			}
 			return nil
 		})
-		_ = err // a reason is a hint: fewer declarations are known then
 	}
 	var best *naming
 	for i := range f.named {

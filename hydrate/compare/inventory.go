@@ -19,13 +19,13 @@ func (c *Comparison) Inventory(head bool) *Inventory {
 	if head {
 		side = 1
 	}
-	byCluster := candidatesOf(c.run)
+	byCluster := c.run.candidatesByCluster()
 	return objects.NewInventory(c.run.reader, func(ctx context.Context, cluster string) (objects.Cluster, error) {
 		list := byCluster[cluster]
 		if len(list) == 0 {
 			return objects.Cluster{}, nil
 		}
-		tree, err := c.run.onBranch(ctx, list[0])
+		tree, err := c.run.clusterTree(ctx, list[0])
 		if err != nil {
 			return objects.Cluster{}, err
 		}
@@ -39,9 +39,9 @@ func (c *Comparison) Inventory(head bool) *Inventory {
 	})
 }
 
-// candidatesOf returns the candidates of a run by cluster. Most candidates of a cluster follow each other in the list,
+// candidatesByCluster returns the candidates by cluster. Most candidates of a cluster follow each other in the list,
 // which the result shares.
-func candidatesOf(c *run) map[string][]*candidate {
+func (c *run) candidatesByCluster() map[string][]*candidate {
 	if c.byCluster != nil {
 		return c.byCluster
 	}
@@ -61,8 +61,8 @@ func candidatesOf(c *run) map[string][]*candidate {
 	return c.byCluster
 }
 
-// onBranch returns the tree that the branch has of a candidate's cluster; zero if there is none.
-func (c *run) onBranch(ctx context.Context, one *candidate) (gitstore.Hash, error) {
+// clusterTree returns the tree that the environment branch has of a candidate's cluster; zero if there is none.
+func (c *run) clusterTree(ctx context.Context, one *candidate) (gitstore.Hash, error) {
 	if c.request.Against == AgainstNothing {
 		return gitstore.Hash{}, nil
 	}

@@ -27,7 +27,7 @@ func TestCandidatesByCluster(t *testing.T) {
 	}
 	before := slices.Clone(c.list)
 	for range 2 {
-		got := candidatesOf(c)
+		got := c.candidatesByCluster()
 		for cluster, want := range map[string]string{"a": "1234", "b": "12", "c": "1", "d": ""} {
 			apps := ""
 			for _, one := range got[cluster] {

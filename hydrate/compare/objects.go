@@ -39,7 +39,7 @@ func (c *run) findTargets(ctx context.Context) error {
 			Target: t, Old: one.sides[0], Environment: t.Cluster.Environment, Trees: one.trees, Files: files[one.trees],
 			Upgraded: one.upgraded, Gone: one.sides[1] == nil, BaseUnknown: one.baseUnknown(),
 		}
-		if out.Namespace, err = namespaceOf(c, one); err != nil {
+		if out.Namespace, err = c.namespaceOf(one); err != nil {
 			return err
 		}
 		c.out.Targets = append(c.out.Targets, out)
@@ -47,8 +47,8 @@ func (c *run) findTargets(ctx context.Context) error {
 	return nil
 }
 
-// namespaceOf returns the namespace of a candidate's app on its cluster; "" if the fleet is not known that has the app.
-func namespaceOf(c *run, one *candidate) (string, error) {
+// namespaceOf returns the namespace of a candidate's app on its cluster; "" if the app is only on a branch.
+func (c *run) namespaceOf(one *candidate) (string, error) {
 	t, side := one.target(), 1
 	if one.sides[1] == nil {
 		side = 0
@@ -67,67 +67,77 @@ func namespaceOf(c *run, one *candidate) (string, error) {
 // readAhead is the number of different changes whose objects are in memory together.
 const readAhead = 64
 
-// changes returns the change set.
+// changes sets the change set. With TargetsOnly, it says only what could not be compared.
 func (c *run) changes(ctx context.Context) error {
 	b := diff.NewBuilder()
 	if !c.request.TargetsOnly {
-		all, done := alike(c), 0
-		for some := range slices.Chunk(all, readAhead) {
-			c.h.Progress("compare", done, len(all))
-			done += len(some)
-			sides := make([][2][]diff.Object, len(some))
-			err := parallel.Each(ctx, len(some), func(ctx context.Context, i int) (err error) {
-				sides[i], err = differing(ctx, c, some[i][0])
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			for i, same := range some {
-				b.Add(built(c, same, sides[i]))
-			}
-		}
-		c.h.Progress("compare", done, done)
-	}
-	head, failed := c.views[1].Fleet, 0
-	var withheld []diff.Withheld
-	for _, one := range c.list {
-		for i, err := range one.failed {
-			if err == nil || i == 0 && one.failed[1] != nil {
-				continue
-			}
-			f := hydrate.NewFailure(one.target().Cluster.Environment, one.target(), err)
-			withheld = append(withheld, diff.Withheld{
-				App: f.App, Cluster: f.Cluster, Environment: f.Environment, File: f.File, Line: f.Line,
-				Column:  f.Column,
-				Message: c.out.Mask.Text(f.Message), Before: one.baseUnknown(),
-			})
-			if !one.baseUnknown() {
-				failed++
-			}
+		if err := c.addTargets(ctx, b); err != nil {
+			return err
 		}
 	}
-	withheld = append(withheld, c.withoutCluster()...)
+	head := c.views[1].Fleet
 	var environments []string
 	for _, e := range head.Spec.Environments {
 		environments = append(environments, e.Name)
 	}
+	withheld, compared := c.withheld()
 	c.out.Changes = b.ChangeSet(withheld, environments, newPlacements(c.views))
-	if !c.request.TargetsOnly {
-		c.out.Changes.Unread = fleet.Unread(head)
-	}
-	c.out.Changes.Compared = len(c.list) - failed
+	c.out.Changes.Compared = compared
 	if c.request.TargetsOnly {
 		return nil
 	}
+	c.out.Changes.Unread = fleet.Unread(head)
 	c.out.Changes.Declarations = c.declarations(environments)
 	var err error
 	c.out.Changes.Files, err = c.files(ctx)
 	return err
 }
 
-// likeness is what targets have in common whose changes are equal.
-type likeness struct {
+// addTargets reads the objects of the targets that differ, and adds the targets to a change set. Of targets with equal
+// changes, it reads one.
+func (c *run) addTargets(ctx context.Context, b *diff.Builder) error {
+	all, done := c.groupEqual(), 0
+	for some := range slices.Chunk(all, readAhead) {
+		c.h.Progress("compare", done, len(all))
+		done += len(some)
+		sides := make([][2][]diff.Object, len(some))
+		err := parallel.Each(ctx, len(some), func(ctx context.Context, i int) (err error) {
+			sides[i], err = c.readDifference(ctx, some[i][0])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for i, equal := range some {
+			b.Add(c.diffTargets(equal, sides[i]))
+		}
+	}
+	c.h.Progress("compare", done, done)
+	return nil
+}
+
+// withheld returns the targets that could not be rendered, each with the error of the head or else of the base. compared
+// is the number of targets of which the change set says what changes, or that nothing does.
+func (c *run) withheld() (out []diff.Withheld, compared int) {
+	for _, one := range c.list {
+		err := cmp.Or(one.failed[1], one.failed[0])
+		if err == nil || one.baseUnknown() {
+			compared++
+		}
+		if err == nil {
+			continue
+		}
+		f := hydrate.NewFailure(one.target().Cluster.Environment, one.target(), err)
+		out = append(out, diff.Withheld{
+			App: f.App, Cluster: f.Cluster, Environment: f.Environment, File: f.File, Line: f.Line, Column: f.Column,
+			Message: c.out.Mask.Text(f.Message), Before: one.baseUnknown(),
+		})
+	}
+	return append(out, c.withoutCluster()...), compared
+}
+
+// changeKey is equal for targets of an app with equal changes.
+type changeKey struct {
 	app     string
 	objects [sha256.Size]byte // of the files that differ
 	sync    diff.Sync
@@ -136,10 +146,10 @@ type likeness struct {
 	unknown bool // BaseUnknown of the target
 }
 
-// alike divides the targets into those with equal changes, by app. It reads no objects.
-func alike(c *run) [][]*Target {
+// groupEqual groups the targets that have equal changes, by app. It reads no objects: files with equal hashes are equal.
+func (c *run) groupEqual() [][]*Target {
 	sums := map[[2]gitstore.Hash][sha256.Size]byte{}
-	find := map[likeness]int{}
+	groups := map[changeKey]int{} // index in out
 	var out [][]*Target
 	for i := range c.out.Targets {
 		t := &c.out.Targets[i]
@@ -148,20 +158,19 @@ func alike(c *run) [][]*Target {
 			sum = sumOf(t.Files)
 			sums[t.Trees] = sum
 		}
-		key := likeness{
+		key := changeKey{
 			t.Target.App.Name, sum, diff.Sync(c.views[1].Fleet.SyncOf(t.Environment)), c.keeps(t),
 			forces(c.views[1].Fleet, t), t.BaseUnknown,
 		}
-		n, ok := find[key]
+		n, ok := groups[key]
 		if !ok {
 			n = len(out)
-			find[key], out = n, append(out, nil)
+			groups[key], out = n, append(out, nil)
 		}
 		out[n] = append(out[n], t)
 	}
 	slices.SortStableFunc(out, func(a, b []*Target) int {
-		return cmp.Compare(a[0].Target.App.Name,
-			b[0].Target.App.Name)
+		return cmp.Compare(a[0].Target.App.Name, b[0].Target.App.Name)
 	})
 	return out
 }
@@ -179,8 +188,8 @@ func sumOf(d *objects.Difference) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// differing reads the objects of a target that differ, before and after.
-func differing(ctx context.Context, c *run, t *Target) (sides [2][]diff.Object, err error) {
+// readDifference reads the objects of a target that differ, before and after.
+func (c *run) readDifference(ctx context.Context, t *Target) (sides [2][]diff.Object, err error) {
 	for i, files := range [][]objects.File{t.Files.Before, t.Files.After} {
 		list, err := c.out.Read(ctx, t, files)
 		if err != nil {
@@ -191,10 +200,10 @@ func differing(ctx context.Context, c *run, t *Target) (sides [2][]diff.Object, 
 	return sides, nil
 }
 
-// built returns targets with equal changes for a change set.
-func built(c *run, same []*Target, sides [2][]diff.Object) []diff.Target {
-	head, targets := c.views[1].Fleet, make([]diff.Target, len(same))
-	for i, t := range same {
+// diffTargets returns targets with equal changes in the form of a change set. They share the objects.
+func (c *run) diffTargets(equal []*Target, sides [2][]diff.Object) []diff.Target {
+	head, targets := c.views[1].Fleet, make([]diff.Target, len(equal))
+	for i, t := range equal {
 		targets[i] = diff.Target{
 			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment,
 			Sync:   diff.Sync(head.SyncOf(t.Environment)),

@@ -51,7 +51,7 @@ func (c *run) preview(ctx context.Context, p *Preview) (*PreviewResult, error) {
 		}
 	}
 	return &PreviewResult{Base: commits[0].String(), Head: commits[1].String()},
-		c.pushPreview(ctx, p.Branch, commits[1])
+		movePreview(ctx, c.h.Branches, c.writer, p.Branch, commits[1])
 }
 
 // previewTree writes one side of the targets as <environment>/<cluster>/<app>. It copies trees of branches into the
@@ -66,10 +66,8 @@ func (c *run) previewTree(ctx context.Context, differing []*candidate, side int)
 			return gitstore.Hash{}, err
 		}
 		key := [2]string{one.target().Cluster.Environment, one.cluster}
-		byCluster[key] = append(byCluster[key], gitstore.Entry{
-			Name: one.app, Mode: gitstore.ModeTree,
-			Hash: one.trees[side],
-		})
+		app := gitstore.Entry{Name: one.app, Mode: gitstore.ModeTree, Hash: one.trees[side]}
+		byCluster[key] = append(byCluster[key], app)
 	}
 	environments := map[string][]gitstore.Entry{}
 	for key, apps := range byCluster {
@@ -77,10 +75,8 @@ func (c *run) previewTree(ctx context.Context, differing []*candidate, side int)
 		if err != nil {
 			return gitstore.Hash{}, err
 		}
-		environments[key[0]] = append(environments[key[0]], gitstore.Entry{
-			Name: key[1], Mode: gitstore.ModeTree,
-			Hash: tree,
-		})
+		cluster := gitstore.Entry{Name: key[1], Mode: gitstore.ModeTree, Hash: tree}
+		environments[key[0]] = append(environments[key[0]], cluster)
 	}
 	var entries []gitstore.Entry
 	for name, clusters := range environments {
@@ -105,10 +101,6 @@ func (c *run) previewCommit(side int, tree, parent gitstore.Hash, title string) 
 		commit.Subject, commit.Body, commit.Trailers = "Before: "+title, "The same targets without the change.", nil
 	}
 	return commit.Write(c.writer)
-}
-
-func (c *run) pushPreview(ctx context.Context, name string, to gitstore.Hash) error {
-	return movePreview(ctx, c.h.Branches, c.writer, name, to)
 }
 
 // DropPreview deletes the branch of a preview, if it exists.

@@ -110,10 +110,12 @@ func eachTarget(ctx context.Context, store *gitstore.Store, trees [2]gitstore.Ha
 	apps := func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error) {
 		return branch.Apps(ctx, store, tree)
 	}
-	return each(ctx, trees, store.Tree, func(cluster string, trees [2]gitstore.Hash) error {
+	return eachFolder(ctx, trees, store.Tree, func(cluster string, trees [2]gitstore.Hash) error {
 		if changed && trees[0] == trees[1] {
 			return nil
 		}
-		return each(ctx, trees, apps, func(app string, trees [2]gitstore.Hash) error { return do(cluster, app, trees) })
+		return eachFolder(ctx, trees, apps, func(app string, trees [2]gitstore.Hash) error {
+			return do(cluster, app, trees)
+		})
 	})
 }

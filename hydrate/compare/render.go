@@ -64,7 +64,7 @@ func (c *run) render(ctx context.Context) error {
 			}
 		}
 	}
-	t.out.unlocked()
+	t.out.noteUnlocked()
 	for _, n := range hydrate.MergeNotes(t.notes) {
 		t.out.notes = append(t.out.notes, n.String())
 	}
@@ -201,8 +201,7 @@ func (t *trees) renderBatch(ctx context.Context, side int, b *batch) error {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Compare(b.Jobs[i].Target.App.Name,
-			b.Jobs[j].Target.App.Name)
+		return cmp.Compare(b.Jobs[i].Target.App.Name, b.Jobs[j].Target.App.Name)
 	})
 	sorted := hydrate.Batch{Environment: b.Environment, State: b.State}
 	for _, i := range order {

@@ -76,7 +76,7 @@ type states struct {
 	reader   *objects.Reader
 	compared int
 	differ   []stateTarget
-	pairs    map[[2]gitstore.Hash]*objects.Difference
+	pairs    map[[2]gitstore.Hash]*objects.Difference // of differ, by their trees
 }
 
 // stateTarget is a target whose trees differ.
@@ -106,11 +106,11 @@ func (s *states) find(ctx context.Context) error {
 		})
 }
 
-// folders returns the entries of a tree.
-type folders func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error)
+// readTree returns the entries of a tree.
+type readTree func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error)
 
-// each calls do for the folders of two trees, by name. Folders that begin with a dot are Sluice's own.
-func each(ctx context.Context, trees [2]gitstore.Hash, read folders,
+// eachFolder calls do for the folders of two trees, by name. It leaves out Sluice's own, which begin with a dot.
+func eachFolder(ctx context.Context, trees [2]gitstore.Hash, read readTree,
 	do func(name string, trees [2]gitstore.Hash) error,
 ) error {
 	both := map[string][2]gitstore.Hash{}
@@ -138,6 +138,7 @@ func each(ctx context.Context, trees [2]gitstore.Hash, read folders,
 	return nil
 }
 
+// targets reads the objects of the targets that differ.
 func (s *states) targets(ctx context.Context) ([]diff.Target, error) {
 	environment := s.request.Environment
 	sync := s.reads.sync(environment)
@@ -160,12 +161,11 @@ func (s *states) targets(ctx context.Context) ([]diff.Target, error) {
 		if count += len(sides[0]) + len(sides[1]); count > s.request.MostObjects {
 			return nil, tooMany(fmt.Sprintf("more than %d objects", s.request.MostObjects))
 		}
-		one := diff.Target{
+		out = append(out, diff.Target{
 			App: t.app, Cluster: t.cluster, Environment: environment, Sync: sync,
 			Before: sides[0], After: sides[1],
 			Facts: func() map[string]string { return s.reads.factsOf(t.cluster, t.app) },
-		}
-		out = append(out, one)
+		})
 	}
 	return out, nil
 }

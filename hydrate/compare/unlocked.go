@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// unlocked notes the charts whose exact version was used although sluice.lock lacks them.
-func (c *Comparison) unlocked() {
+// noteUnlocked notes the charts whose exact version was used although sluice.lock lacks them.
+func (c *Comparison) noteUnlocked() {
 	refs := c.run.views[1].Unlocked()
 	if before := c.run.views[0]; before != nil {
 		for _, ref := range before.Unlocked() {
