@@ -40,16 +40,18 @@ func NewCache() *Cache {
 // Cached returns a Reviewer that answers a request from the cache if the cache has its result. Errors are not cached. A
 // request against environment branches must name their tip in Base; see compare.Request. Callers must not change
 // results.
-func Cached(r Reviewer, c *Cache, clock func() time.Time) Reviewer { return remembering{r, c, clock} }
+func Cached(r Reviewer, c *Cache, clock func() time.Time) Reviewer {
+	return cachedReviewer{r, c, clock}
+}
 
-type remembering struct {
+type cachedReviewer struct {
 	Reviewer
 	cache *Cache
 	clock func() time.Time
 }
 
 // Review implements Reviewer.
-func (c remembering) Review(ctx context.Context, r Request) (*Result, error) {
+func (c cachedReviewer) Review(ctx context.Context, r Request) (*Result, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err

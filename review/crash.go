@@ -16,12 +16,12 @@ func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, 
 	if err != nil {
 		return nil, err
 	}
-	data, err := callTwice(ctx, p.session.Runtime.Clock, workers, worker.Call{
+	data, err := callWithRetry(ctx, p.session.Runtime.Clock, workers, worker.Call{
 		Job: job, Input: input, MaxOutput: reviewOutput, Timeout: reviewTimeout, CPU: reviewCPU, Answer: p.answer,
 		Large: isLarge,
 	}, func(crash error) error {
-		if told := p.session.Runtime.Crashed; told != nil {
-			told(crash)
+		if report := p.session.Runtime.Crashed; report != nil {
+			report(crash)
 		}
 		return p.reset()
 	})
@@ -34,11 +34,11 @@ func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, 
 	return data, nil
 }
 
-// callTwice runs a job. If its process ends without having reached a limit, it calls reset and runs the job once more
+// callWithRetry runs a job. If its process ends without having reached a limit, it calls reset and runs the job once more
 // in another process: the system may have killed the first one, which may have been idle since another job, or the
 // content met a mistake that depends on the order of events. Content that always ends its process costs no more than
 // the limits of one job.
-func callTwice(ctx context.Context, clock func() time.Time, workers *worker.Workers, c worker.Call,
+func callWithRetry(ctx context.Context, clock func() time.Time, workers *worker.Workers, c worker.Call,
 	reset func(crash error) error,
 ) ([]byte, error) {
 	var spent time.Duration

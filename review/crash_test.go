@@ -57,7 +57,7 @@ func TestAReviewSurvivesTheEndOfItsProcess(t *testing.T) {
 				return []byte("no"), nil
 			},
 		}
-		data, err := callTwice(t.Context(), time.Now, workers, c, func(crash error) error {
+		data, err := callWithRetry(t.Context(), time.Now, workers, c, func(crash error) error {
 			if told++; !errors.Is(crash, worker.ErrCrashed) {
 				t.Errorf("told about %v", crash)
 			}

@@ -31,24 +31,23 @@ type ExplainRequest struct {
 	Key                []byte // of the fingerprints that replace secrets
 }
 
-// Explanation is the answer to an ExplainRequest. Refused is the reason why there are no lines, for the author of the
-// question.
+// Explanation is the answer to an ExplainRequest.
 type Explanation struct {
 	Lines   []string
-	Refused string
+	Refused string // why there are no lines, for the author of the question
 }
 
 // Explain answers a question about a merge request's head, which a worker process reads.
 func Explain(ctx context.Context, s *session.Session, workers Workers, repository string,
 	r ExplainRequest,
 ) (*Explanation, error) {
-	host, err := newParent(ctx, s, Request{})
+	p, err := newParent(ctx, s, Request{})
 	if err != nil {
 		return nil, err
 	}
-	defer host.close()
+	defer p.close()
 	r.Key = derivedKey(r.Key, repository)
-	data, err := host.call(ctx, workers(repository, host.schemaFolder), JobExplain, explainTask{taskOf(s), r})
+	data, err := p.call(ctx, workers(repository, p.schemaFolder), JobExplain, explainTask{taskOf(s), r})
 	if err != nil {
 		return nil, err
 	}

@@ -73,13 +73,13 @@ type isolated struct {
 
 // Review implements Reviewer.
 func (i isolated) Review(ctx context.Context, r Request) (*Result, error) {
-	host, err := newParent(ctx, i.session, r)
+	p, err := newParent(ctx, i.session, r)
 	if err != nil {
 		return nil, err
 	}
-	defer host.close()
+	defer p.close()
 	r.Key = derivedKey(r.Key, i.repository)
-	data, err := host.call(ctx, i.workers(i.repository, host.schemaFolder), JobReview, host.task(ctx, r))
+	data, err := p.call(ctx, i.workers(i.repository, p.schemaFolder), JobReview, p.task(ctx, r))
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +87,12 @@ func (i isolated) Review(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Review.Stopped = host.budget.Over()
-	out.Review.Unreached = host.lacks() && out.Review.Verdict == report.VerdictError
+	out.Review.Stopped = p.budget.Over()
+	out.Review.Unreached = p.wasUnreached() && out.Review.Verdict == report.VerdictError
 	return out, nil
 }
 
-// task is the task of a review.
+// task returns the task of a review.
 func (p *parent) task(ctx context.Context, r Request) reviewTask {
 	out := reviewTask{taskOf(p.session), r}
 	out.Detect = p.session.Detect && p.withoutFleet(ctx, r.Base.Tree)
@@ -100,14 +100,14 @@ func (p *parent) task(ctx context.Context, r Request) reviewTask {
 	return out
 }
 
-// withoutFleet reports whether a tree has no sluice.yaml. A change that removes the file is no change of a repository
-// without one.
+// withoutFleet reports whether a tree has no sluice.yaml. task asks it about the base: a change that removes the file
+// does not make the repository one of another tool.
 func (p *parent) withoutFleet(ctx context.Context, tree gitstore.Hash) bool {
 	_, err := p.session.Store.Snapshot(ctx, tree).Stat(fleet.File)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// taskOf is the common part of every job's input.
+// taskOf returns the part of the input that every job has.
 func taskOf(s *session.Session) workerTask {
 	return workerTask{
 		Version: s.Runtime.Version, Now: s.Runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs,
@@ -115,7 +115,7 @@ func taskOf(s *session.Session) workerTask {
 	}
 }
 
-// readAnswer reads the answer to a request.
+// readAnswer reads the answer to a request. It checks the size, the commits and the verdict: the worker is not trusted.
 func readAnswer(data []byte, r Request) (*Result, error) {
 	var out reviewAnswer
 	if err := decodeAnswer(data, &out); err != nil {
@@ -197,8 +197,8 @@ type parent struct {
 	pinned    map[fetch.Ref]bool // that the worker asked for
 }
 
-// lacks reports whether an answer lacked content that a server may have later.
-func (p *parent) lacks() bool {
+// wasUnreached reports whether an answer lacked content that a server may have later.
+func (p *parent) wasUnreached() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.unreached
@@ -206,7 +206,8 @@ func (p *parent) lacks() bool {
 
 func newParent(ctx context.Context, s *session.Session, r Request) (*parent, error) {
 	p := &parent{
-		session: s, preview: r.Preview, pins: source.NewKnownServers(fetch.NewExact(s.Fetcher.Fetcher)), pinned: map[fetch.Ref]bool{},
+		session: s, preview: r.Preview, pinned: map[fetch.Ref]bool{},
+		pins:         source.NewKnownServers(fetch.NewExact(s.Fetcher.Fetcher)),
 		schemaFolder: filepath.Join(s.Runtime.Cache, "schemas"),
 	}
 	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
@@ -250,7 +251,7 @@ func isLarge(question string) bool {
 		question == renderer.QuestionRender
 }
 
-// answer answers one question. Several goroutines call it.
+// answer answers one question, and notes errors. Several goroutines call it.
 func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte, error) {
 	out, err := p.reply(ctx, name, input)
 	if err != nil {
@@ -273,6 +274,7 @@ func (p *parent) explain(err error) error {
 	return fmt.Errorf("%w (%w)", err, p.failed)
 }
 
+// reply answers one question: one case for each of the questions in job.go.
 func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, error) {
 	if out, known, err := p.renderer.Answer(ctx, name, input); known {
 		return out, err

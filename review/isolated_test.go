@@ -182,8 +182,8 @@ func TestParentLacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = p.answer(t.Context(), c.question, c.input)
-		if p.lacks() != c.want || err == nil {
-			t.Errorf("%s: lacks content: %t: %v", name, p.lacks(), err)
+		if p.wasUnreached() != c.want || err == nil {
+			t.Errorf("%s: lacks content: %t: %v", name, p.wasUnreached(), err)
 		}
 		p.close()
 	}

@@ -130,9 +130,7 @@ func (t *workerTask) session(ask worker.Ask) (*session.Session, error) {
 		Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect,
 	}
 	runtime := session.Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}}
-	return session.InWorker(config, runtime, func(ctx context.Context, input []byte) ([]byte,
-		error,
-	) {
+	return session.InWorker(config, runtime, func(ctx context.Context, input []byte) ([]byte, error) {
 		return ask(ctx, askPolicy, input)
 	}), nil
 }

@@ -80,7 +80,7 @@ func emptied(ctx context.Context, c *compare.Comparison) ([]policy.Emptied, erro
 // subjects returns the targets of one side of the comparison, with the objects that differ and, on clusters whose
 // Kubernetes version changes, all others.
 func subjects(ctx context.Context, c *compare.Comparison, after bool) policy.Subjects {
-	at := func(i int) enforce.Part {
+	part := func(i int) enforce.Part {
 		t := &c.Targets[i]
 		target, files := t.Target, len(t.Files.After)
 		if !after {
@@ -100,7 +100,7 @@ func subjects(ctx context.Context, c *compare.Comparison, after bool) policy.Sub
 			Objects: enforce.Key{Trees: t.Trees, All: t.Upgraded}, Files: files,
 		}
 	}
-	return enforce.Batches(ctx, len(c.Targets), at, func(ctx context.Context, i int) ([]policy.Object, error) {
+	return enforce.Batches(ctx, len(c.Targets), part, func(ctx context.Context, i int) ([]policy.Object, error) {
 		return objectsOf(ctx, c, &c.Targets[i], after)
 	})
 }
@@ -171,16 +171,14 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 			at[k] = n
 			one := report.Finding{
 				Rule: f.Rule, Severity: report.Severity(f.Severity), Message: f.Message, Hint: f.Hint, Path: f.Path,
-				Object: f.Object,
-				App:    f.App, Environment: f.Environment, File: files[f.App],
+				Object: f.Object, App: f.App, Environment: f.Environment, File: files[f.App],
 			}
 			if builtIn[f.Rule] {
 				one.Docs = docs + f.Rule + ".md"
 			}
 			if f.Exemption != nil {
 				one.Exemption = &report.Exemption{
-					Reason: f.Exemption.Reason, Until: f.Exemption.Until,
-					File: f.Exemption.File,
+					Reason: f.Exemption.Reason, Until: f.Exemption.Until, File: f.Exemption.File,
 				}
 			}
 			out = append(out, one)

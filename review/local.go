@@ -21,18 +21,18 @@ type Local struct{ Session *session.Session }
 // Review implements Reviewer.
 func (l Local) Review(ctx context.Context, r Request) (*Result, error) {
 	out := &report.Review{Base: hashText(r.Base.Hash), Head: hashText(r.Head.Hash), Version: l.Session.Runtime.Version}
+	result := &Result{Review: out}
 	if err := l.pin(ctx, &r); err != nil {
 		return nil, err
 	}
-	if f, _, err := l.Session.Fleet(ctx, r.Head.Tree); err == nil {
+	if f, _, err := l.Session.Fleet(ctx, r.Head.Tree); err == nil { // the comparison reports the error
 		out.Fleet = f.Name
 	}
-	judge, broken, err := l.judge(ctx, &r)
+	judge, mistakes, err := l.judge(ctx, &r)
 	if err != nil {
 		return nil, err
 	}
-	preview, err := compared(ctx, l.Session.Hydrator, r.Request, judge, out)
-	if err != nil {
+	if err := addComparison(ctx, result, l.Session.Hydrator, r.Request, judge); err != nil {
 		return nil, err
 	}
 	if r.Against == compare.AgainstCommit {
@@ -40,30 +40,30 @@ func (l Local) Review(ctx context.Context, r Request) (*Result, error) {
 			return nil, err
 		}
 	}
-	out.Errors = append(out.Errors, broken...)
+	out.Errors = append(out.Errors, mistakes...)
 	out.Verdict = verdict(out)
-	return &Result{Review: out, Preview: preview}, nil
+	return result, nil
 }
 
-// compared adds to a review what differs, and what the judge finds in it; nil judges nothing.
-func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge Judge,
-	out *report.Review,
-) (*compare.PreviewResult, error) {
+// addComparison compares, and adds to a result what differs, what the judge finds in it, and the preview. A nil judge
+// finds nothing. If a fleet cannot be read, it adds the problems instead.
+func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r compare.Request, judge Judge) error {
+	out := result.Review
 	c, err := compare.Run(ctx, h, r)
-	if problems, broken := errors.AsType[fleet.Problems](err); broken {
+	if problems, invalid := errors.AsType[fleet.Problems](err); invalid {
 		for _, p := range problems {
 			if p.Severity == fleet.SeverityError {
 				out.Errors = append(out.Errors, p.String())
 			}
 		}
-		return nil, nil //nolint:nilnil // without a comparison, there is no preview
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.Close()
-	out.Changes = c.Changes
-	if !r.TargetsOnly { // who asks for findings only keeps reviews of whole environments
+	out.Changes, result.Preview = c.Changes, c.Preview
+	if !r.TargetsOnly { // a caller that asks for findings only would hold the targets of entire environments in memory
 		out.Scope = c.Scope()
 	}
 	for _, p := range c.Errors {
@@ -74,7 +74,7 @@ func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge
 	}
 	if judge != nil {
 		if out.Findings, err = judge.Judge(ctx, c); err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
+			return fmt.Errorf("policy: %w", err)
 		}
 	}
 	for _, ref := range c.NewlyUnlocked() {
@@ -89,7 +89,7 @@ func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge
 		notes = append(notes, frozenNote(c.Frozen))
 	}
 	out.Findings.Notes = append(notes, out.Findings.Notes...)
-	return c.Preview, nil
+	return nil
 }
 
 func frozenNote(n int) string {
@@ -107,9 +107,9 @@ func hashText(h gitstore.Hash) string {
 	return h.String()
 }
 
-// judge returns the judge that a request asks for; nil if nothing is judged. broken are the mistakes in the policy that
-// applies, and in those that would apply after the merge.
-func (l Local) judge(ctx context.Context, r *Request) (judge Judge, broken []string, err error) {
+// judge returns the judge that a request asks for; nil if nothing is judged, or if the policy that applies has mistakes.
+// mistakes are those, and the mistakes in the policies that would apply after the merge.
+func (l Local) judge(ctx context.Context, r *Request) (judge Judge, mistakes []string, err error) {
 	if r.Policy.IsZero() {
 		return nil, nil, nil
 	}
@@ -123,7 +123,7 @@ func (l Local) judge(ctx context.Context, r *Request) (judge Judge, broken []str
 	engine, err := l.Session.Policy(ctx, r.Policy, r.Offline)
 	switch problems, invalid := errors.AsType[policy.Problems](err); {
 	case invalid:
-		broken = problems.Strings()
+		mistakes = problems.Strings()
 	case err != nil:
 		return nil, nil, err
 	default:
@@ -133,15 +133,15 @@ func (l Local) judge(ctx context.Context, r *Request) (judge Judge, broken []str
 	if err != nil {
 		return nil, nil, err
 	}
-	broken = append(broken, proposed.Strings()...)
+	mistakes = append(mistakes, proposed.Strings()...)
 	if r.Against == compare.AgainstCommit { // a promotion brings an older commit, and the policies of the trunk stay
 		own, err := l.Session.OwnPolicies().Proposed(ctx, r.Policy, r.Head.Tree)
 		if err != nil {
 			return nil, nil, err
 		}
-		broken = append(broken, own...)
+		mistakes = append(mistakes, own...)
 	}
-	return judge, broken, nil
+	return judge, mistakes, nil
 }
 
 // boundsOnly is an engine that judges only the bounds of workspaces.
@@ -166,11 +166,11 @@ func (l Local) proposedPolicy(ctx context.Context, r *Request) (policy.Problems,
 	if err != nil || proposed.IsZero() || proposed == judging {
 		return nil, err
 	}
-	var broken policy.Problems
-	if _, err := l.Session.EnforcedPolicy(ctx, r.Head.Tree, false); err != nil && !errors.As(err, &broken) {
-		return nil, err
+	_, err = l.Session.EnforcedPolicy(ctx, r.Head.Tree, false)
+	if mistakes, invalid := errors.AsType[policy.Problems](err); invalid {
+		return mistakes, nil
 	}
-	return broken, nil
+	return nil, err
 }
 
 // policyTree returns the hash of the policy folder of a source commit's tree, zero if there is none.

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/report"
 )
 
@@ -23,57 +24,58 @@ func (l Local) movedPins(ctx context.Context, r *Request) ([]report.Pin, error) 
 	if r.Base.Tree == r.Head.Tree {
 		return nil, nil
 	}
-	s := l.Session
-	base, err := s.Open(ctx, r.Base.Tree)
+	base, err := l.Session.Open(ctx, r.Base.Tree)
+	var head *source.View
 	if err == nil {
-		var head *source.View
-		if head, err = s.Open(ctx, r.Head.Tree); err == nil {
-			return movedBetween(ctx, s, r.Base, base, head, r.Pins)
-		}
+		head, err = l.Session.Open(ctx, r.Head.Tree)
 	}
-	if _, broken := errors.AsType[fleet.Problems](err); broken {
+	if _, invalid := errors.AsType[fleet.Problems](err); invalid {
 		return nil, nil
 	}
-	return nil, err
-}
-
-func movedBetween(ctx context.Context, s *session.Session, at gitstore.Commit, base, head *source.View,
-	skip []Pin,
-) ([]report.Pin, error) {
+	if err != nil {
+		return nil, err
+	}
 	var out []report.Pin
-	counted := 0
 	for _, after := range head.Fleet.Repositories {
 		before, declared := base.Fleet.Repository(after.Name)
-		to, locked := head.Pin(after)
-		if !locked || !declared || before.URL != after.URL || slices.ContainsFunc(skip,
-			func(p Pin) bool { return p.Name == after.Name }) {
-			continue // what a new repository brings is no move
+		if !declared || before.URL != after.URL ||
+			slices.ContainsFunc(r.Pins, func(p Pin) bool { return p.Name == after.Name }) {
+			continue
 		}
-		lock := base.Lock()
-		from, locked := lock.Pin(before.Name)
-		if !locked || from.Commit == to.Commit {
+		from, wasLocked := base.Lock().Pin(before.Name)
+		to, locked := head.Pin(after)
+		if !wasLocked || !locked || from.Commit == to.Commit {
 			continue
 		}
 		one := report.Pin{Name: after.Name, From: from.Commit, To: to.Commit}
-		if counted++; counted <= maxCountedPins {
-			to.Wanted = before.Wanted // the move alone: a pin of another pattern of tags would count as missing
-			lock.SetPin(before.Name, to)
-			moved, err := withLock(ctx, s.Store, at, lock, "with one pin moved")
-			if err != nil {
+		if len(out) < maxCountedPins {
+			if one.Targets, err = countMoved(ctx, l.Session, r.Base, base, before, to); err != nil {
 				return nil, err
-			}
-			one.Targets, err = changedInputs(ctx, s, at.Tree, moved.Tree)
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			// such as a fleet that is invalid with this move alone; the difference over all moves is complete
-			if err != nil {
-				one.Targets = nil
 			}
 		}
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// countMoved counts the targets that change if, at a commit, only the pin of one repository moves. It returns nil if
+// they cannot be counted, such as those of a fleet that is invalid with this move alone: the review shows the difference
+// of all moves together anyway.
+func countMoved(ctx context.Context, s *session.Session, at gitstore.Commit, view *source.View, r *fleet.Repository,
+	to fetch.Pin,
+) (*int, error) {
+	to.Wanted = r.Wanted // a pin of another pattern of tags would count as missing
+	lock := view.Lock()
+	lock.SetPin(r.Name, to)
+	moved, err := withLock(ctx, s.Store, at, lock, "with one pin moved")
+	if err != nil {
+		return nil, err
+	}
+	n, err := changedInputs(ctx, s, at.Tree, moved.Tree)
+	if err != nil {
+		return nil, ctx.Err()
+	}
+	return n, nil
 }
 
 // changedInputs counts the targets whose input digest differs between two trees.
@@ -90,13 +92,12 @@ func changedInputs(ctx context.Context, s *session.Session, base, head gitstore.
 	if err != nil {
 		return nil, err
 	}
-	old, n := targetsOf(before), 0
-	now := targetsOf(after)
+	n, old, current := 0, targetsOf(before), targetsOf(after)
 	for _, a := range affected {
 		key := [2]string{a.Cluster, a.App}
-		x, had := old[key]
-		y, has := now[key]
-		if had != has || has && inputDigest(before, x) != inputDigest(after, y) {
+		was, existed := old[key]
+		is, exists := current[key]
+		if existed != exists || exists && inputDigest(before, was) != inputDigest(after, is) {
 			n++
 		}
 	}

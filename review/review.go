@@ -48,15 +48,18 @@ type Result struct {
 // ErrStopped classifies a review that exceeded a limit. The same head would exceed it again.
 var ErrStopped = errors.New("the review was stopped")
 
-// verdict returns the verdict that follows from the contents of a review.
+// verdict returns the verdict that follows from the contents of a review: the worst that applies.
 func verdict(r *report.Review) report.Verdict {
+	if len(r.Errors) > 0 || r.Changes == nil {
+		return report.VerdictError
+	}
+	failsAtHead := func(w diff.Withheld) bool { return !w.Before }
 	switch {
-	case len(r.Errors) > 0 || r.Changes == nil || slices.ContainsFunc(r.Changes.Withheld,
-		func(w diff.Withheld) bool { return !w.Before }):
+	case slices.ContainsFunc(r.Changes.Withheld, failsAtHead):
 		return report.VerdictError
 	case r.Findings.Count(report.SeverityError) > 0:
 		return report.VerdictFail
-	case report.Critical(r.Changes), len(r.Changes.Withheld) > 0: // what a target that fails only at the base loses is not known
+	case report.Critical(r.Changes), len(r.Changes.Withheld) > 0: // what a target loses that fails at the base is unknown
 		return report.VerdictCaution
 	case r.Findings.Count(report.SeverityWarning) > 0:
 		return report.VerdictWarn

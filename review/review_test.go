@@ -35,8 +35,9 @@ func reviewed(t *testing.T, r *hydratetest.Repo, judge Judge, o compare.Request)
 	t.Helper()
 	var out report.Review
 	o.Base, o.Head = r.Resolve("HEAD~1"), r.Resolve("HEAD")
-	if preview, err := compared(t.Context(), r.Hydrator(2), o, judge, &out); err != nil || preview != nil {
-		t.Fatalf("preview %v, %v", preview, err)
+	result := Result{Review: &out}
+	if err := addComparison(t.Context(), &result, r.Hydrator(2), o, judge); err != nil || result.Preview != nil {
+		t.Fatalf("a comparison without a preview: got the preview %v, %v", result.Preview, err)
 	}
 	out.Verdict = verdict(&out)
 	return &out
@@ -159,7 +160,8 @@ func TestPolicyFails(t *testing.T) {
 	r := changed(t, "apps/shop/layers/global/values.yaml", "replicas: ", "replicas: 1")
 	broken := errors.New("the policy cannot be loaded")
 	request := compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")}
-	_, err := compared(t.Context(), r.Hydrator(2), request, Policy{Engine: &rules{err: broken}}, &report.Review{})
+	result := &Result{Review: &report.Review{}}
+	err := addComparison(t.Context(), result, r.Hydrator(2), request, Policy{Engine: &rules{err: broken}})
 	if !errors.Is(err, broken) {
 		t.Errorf("the error is %v", err)
 	}

@@ -98,8 +98,8 @@ func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) er
 	return x
 }
 
-// verify records that a sender sent a verified webhook.
-func (b *bodies) verify(sender string, now time.Time) {
+// noteVerified records that a sender sent a verified webhook.
+func (b *bodies) noteVerified(sender string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.verified.Add(sender, now)

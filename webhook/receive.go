@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,10 +35,10 @@ const (
 
 // reply is the answer to a webhook.
 type reply struct {
-	code   int
+	status int
 	result string
-	size   int
 	event  string // for Observe
+	size   int    // of the body, for the log
 }
 
 // receive answers one webhook.
@@ -48,88 +47,94 @@ func (e *endpoint) receive(g *gin.Context) {
 	id, event := e.decoder.identify(g.Request.Header)
 	id, event = cleanHeader(id), cleanHeader(event)
 	a := e.answer(g, id, event)
-	if a.code == http.StatusServiceUnavailable {
+	if a.status == http.StatusServiceUnavailable {
 		g.Header("Retry-After", "10")
 	}
-	g.JSON(a.code, gin.H{"result": a.result})
+	g.JSON(a.status, gin.H{"result": a.result})
 	took := e.Clock().Sub(began)
 	e.Observe(e.Forge, a.event, a.result, took)
 	e.Log.Info("webhook", "forge", e.Forge, "delivery", id, "event", event, "bytes", a.size, "result", a.result,
-		"status", a.code)
+		"status", a.status)
 }
 
-// answer reads, verifies and stores a webhook.
+// answer verifies a webhook, makes hints of it and stores them.
 func (e *endpoint) answer(g *gin.Context, id, event string) reply {
 	sender := senderOf(g.Request)
 	body := e.bodies.begin(sender, e.Clock(), http.NewResponseController(g.Writer).SetReadDeadline)
 	defer body.free()
-	if code, result, size := e.read(g, body, event); code != 0 {
-		return reply{code, result, size, eventUnverified}
+	if refusal := e.verify(g, body, event); refusal != nil {
+		return *refusal
 	}
-	e.bodies.verify(sender, e.Clock())
-	out := reply{event: eventOther}
+	e.bodies.noteVerified(sender, e.Clock())
+	hints, result := e.hints(id, event, body.data)
+	out := reply{http.StatusOK, result, eventOther, len(body.data)}
 	if slices.Contains(Events(e.Kind), event) {
 		out.event = event
 	}
-	out.code, out.result, out.size = e.take(g.Request.Context(), id, event, body.data)
+	if len(hints) > 0 {
+		out.status, out.result = e.store(g.Request.Context(), id, body.data, hints, result)
+	}
 	return out
 }
 
-// read reads and verifies the body. The code is 0 if the request is good, and the HTTP status of the answer
-// otherwise.
-func (e *endpoint) read(g *gin.Context, body *body, event string) (code int, result string, size int) {
+// verify reads the body within the limits and verifies its signature. It returns the answer to a request that it
+// refuses, and nil for a good one.
+func (e *endpoint) verify(g *gin.Context, body *body, event string) *reply {
+	refuse := func(status int, result string, size int) *reply {
+		return &reply{status, result, eventUnverified, size}
+	}
 	media, _, err := mime.ParseMediaType(g.GetHeader("Content-Type"))
 	if err != nil || media != "application/json" {
-		return http.StatusUnsupportedMediaType, "only application/json", 0
+		return refuse(http.StatusUnsupportedMediaType, "only application/json", 0)
 	}
 	if event == "" {
-		return http.StatusBadRequest, "no event", 0
+		return refuse(http.StatusBadRequest, "no event", 0)
 	}
 	if g.Request.ContentLength > e.MaxBody {
-		return http.StatusRequestEntityTooLarge, "too large", int(g.Request.ContentLength)
+		return refuse(http.StatusRequestEntityTooLarge, "too large", int(g.Request.ContentLength))
 	}
 	if err := body.read(http.MaxBytesReader(g.Writer, g.Request.Body, e.MaxBody)); err != nil {
 		g.Header("Connection", "close")
+		_, large := errors.AsType[*http.MaxBytesError](err)
 		switch {
 		case errors.Is(err, errBusy):
-			return http.StatusServiceUnavailable, "busy", len(body.data)
+			return refuse(http.StatusServiceUnavailable, "busy", len(body.data))
 		case errors.Is(err, errSlow):
-			return http.StatusRequestTimeout, "too slow", len(body.data)
+			return refuse(http.StatusRequestTimeout, "too slow", len(body.data))
+		case large:
+			return refuse(http.StatusRequestEntityTooLarge, "too large", len(body.data))
 		}
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return http.StatusRequestEntityTooLarge, "too large", len(body.data)
-		}
-		return http.StatusBadRequest, "cut off", len(body.data)
+		return refuse(http.StatusBadRequest, "cut off", len(body.data))
 	}
 	if err := e.decoder.verify(&e.Endpoint, g.Request.Header, body.data, e.Clock(), e.Tolerance); err != nil {
-		return http.StatusUnauthorized, "not verified", len(body.data)
+		return refuse(http.StatusUnauthorized, "not verified", len(body.data))
 	}
-	return 0, "", len(body.data)
+	return nil
 }
 
-// take decodes a verified webhook and stores its hints. A payload that cannot be decoded becomes a sweep: the
-// forge would not send the event again in another shape.
-func (e *endpoint) take(ctx context.Context, id, event string, body []byte) (code int, result string, size int) {
+// hints makes hints of a verified webhook. The result is that of the answer if they are stored, or if there are none. A
+// payload that cannot be decoded becomes a sweep: the forge would not send the event again in another shape.
+func (e *endpoint) hints(id, event string, body []byte) (hints []hint.Hint, result string) {
 	hints, err := e.decoder.decode(event, body)
-	accepted := "accepted"
 	if wrong, ok := errors.AsType[*payloadError](err); ok {
 		e.Log.Warn("cannot decode the payload of a verified webhook, so the repository is swept",
 			"forge", e.Forge, "delivery", id, "repository", wrong.repository, "error", err)
-		hints, accepted = []hint.Hint{{Kind: hint.Sweep, Place: hint.NewPlace("", wrong.repository)}}, "swept"
+		return []hint.Hint{{Kind: hint.Sweep, Place: hint.NewPlace("", wrong.repository)}}, "swept"
 	}
 	if len(hints) == 0 {
-		return http.StatusOK, "ignored", len(body)
+		return nil, "ignored"
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Within)
-	defer cancel()
-	code, result = e.put(ctx, id, body, hints)
-	return code, cmp.Or(result, accepted), len(body)
+	return hints, "accepted"
 }
 
-// put stores the hints of a delivery, unless the delivery is known. The result is "" if it stored them. It
-// records the delivery after the hints: a crash in between duplicates a hint and never loses one. It records
-// the id and the digest of the body, so that a replay under another id is known too.
-func (e *endpoint) put(ctx context.Context, id string, body []byte, hints []hint.Hint) (code int, result string) {
+// store stores the hints of a delivery, unless the delivery is known, and returns accepted as the result. It records the
+// delivery after the hints: a crash in between duplicates a hint and never loses one. It records the id and the digest
+// of the body, so that a replay under another id is known too.
+func (e *endpoint) store(ctx context.Context, id string, body []byte, hints []hint.Hint,
+	accepted string,
+) (status int, result string) {
+	ctx, cancel := context.WithTimeout(ctx, e.Within)
+	defer cancel()
 	sum := sha256.Sum256(append([]byte(e.Forge+"\x00"), body...))
 	names := []string{e.Forge + " body " + hex.EncodeToString(sum[:])}
 	if id != "" {
@@ -156,10 +161,10 @@ func (e *endpoint) put(ctx context.Context, id string, body []byte, hints []hint
 				"delivery", id, "error", err)
 		}
 	}
-	return http.StatusAccepted, ""
+	return http.StatusAccepted, accepted
 }
 
-func (e *endpoint) unavailable(err error) (int, string) {
+func (e *endpoint) unavailable(err error) (status int, result string) {
 	e.Log.Error("the queue does not store hints", "forge", e.Forge, "error", err)
 	return http.StatusServiceUnavailable, "try again"
 }
