@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -265,7 +266,7 @@ func (t *commandTask) trust(ctx context.Context, mr *forge.MergeRequest, o Order
 		return "", fmt.Errorf("%w: somebody else must trust it", ErrRefused)
 	}
 	again := hint.Hint{Place: t.place, Kind: hint.Review, Number: mr.Number, Force: true}
-	if ok, _, err := t.trusted(ctx, mr); err != nil || ok {
+	if trust, err := t.trustOf(ctx, mr); err != nil || trust != companions.TrustNone {
 		return "it is trusted already", errors.Join(err, t.Enqueue(ctx, again))
 	}
 	// Trust applies only to the head that Sluice had seen when the comment was written, because that is what its

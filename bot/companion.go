@@ -64,8 +64,21 @@ func (t *reviewTask) reviewForFleets(ctx context.Context, f fleetReviews) error 
 			return err
 		}
 	}
-	base, head, err := t.compared(ctx, f)
-	if err != nil || head.Hash.IsZero() {
+	head, err := t.head(ctx)
+	if errors.Is(err, errOtherHead) {
+		return t.retryBehind(t.mr.Number)
+	}
+	if err != nil {
+		return err
+	}
+	base, err := t.space.Commits.MergeBase(ctx, t.target, head)
+	if errors.Is(err, gitstore.ErrUnrelated) {
+		if !f.fleetless() {
+			return nil // the repository's own review says so
+		}
+		return t.unrelated(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if err := t.fetchDependencies(ctx); err != nil {
@@ -139,28 +152,6 @@ func (t *reviewTask) publishWorst(ctx context.Context, f fleetReviews, worst *re
 	})
 }
 
-// compared returns the merge base and the head. The head is zero if they cannot be compared, which the merge request
-// then says.
-func (t *reviewTask) compared(ctx context.Context, f fleetReviews) (base, head gitstore.Commit, err error) {
-	head, err = t.space.Commits.Revision(ctx, t.forge.MergeRequestRef(t.mr.Number))
-	if err != nil {
-		return base, head, fmt.Errorf("head of merge request %d: %w", t.mr.Number, err)
-	}
-	if head.Hash.String() != t.mr.Head {
-		return base, head, t.retryBehind(t.mr.Number)
-	}
-	base, err = t.space.Commits.MergeBase(ctx, t.target, head)
-	if errors.Is(err, gitstore.ErrUnrelated) {
-		if !f.fleetless() {
-			return base, gitstore.Commit{}, nil // the repository's own review says so
-		}
-		return base, gitstore.Commit{},
-			t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch",
-				t.mr.TargetBranch), "")
-	}
-	return base, head, err
-}
-
 // reviewGroup writes the worst verdict on a merge group of the repository to the group's commit.
 func (f fleetReviews) reviewGroup(ctx context.Context, branch string, r CompanionRequest) error {
 	worst, _, err := f.each(ctx, branch, r, func(int, companions.Use, *report.Review) error { return nil })
@@ -183,12 +174,12 @@ func (f fleetReviews) each(ctx context.Context, branch string, r CompanionReques
 	for i, u := range f.uses {
 		names := u.Names(branch)
 		r.Name = names[0]
-		pins, change, own := f.deps.In(u.Fleet)
-		r.With, r.Fleet = asPins(pins), (*FleetChange)(change)
+		rendered := f.deps.In(u.Fleet)
+		r.With, r.Fleet = asPins(rendered.Pins), (*FleetChange)(rendered.Change)
 		for _, name := range names[1:] {
 			r.With = append(r.With, review.Pin{Name: name, Base: r.Base, Head: r.Head})
 		}
-		r.Trusted = trusted && own
+		r.Trusted = trusted && rendered.Own
 		review, err := f.of(ctx, u, r)
 		switch {
 		case ctx.Err() != nil:

@@ -111,9 +111,9 @@ func (r repository) Access(ctx context.Context, login string) (forge.Access, err
 	return r.forge.Access(ctx, r.place.Repo(), login)
 }
 
-// Trusted implements companions.Repository.
-func (r repository) Trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
-	return r.trusted(ctx, mr)
+// Trust implements companions.Repository.
+func (r repository) Trust(ctx context.Context, mr *forge.MergeRequest) (companions.Trust, error) {
+	return r.trustOf(ctx, mr)
 }
 
 // Updated implements companions.Repository.
@@ -169,7 +169,7 @@ func (t *reviewTask) fetchDependency(ctx context.Context, d *companions.Dependen
 		if later := t.lagging(d); later != nil {
 			return later
 		}
-		d.Alone = "Git does not have its head"
+		d.NotRendered = "Git does not have its head"
 		return nil
 	}
 	if err != nil {
@@ -184,7 +184,7 @@ func (t *reviewTask) fetchDependency(ctx context.Context, d *companions.Dependen
 		base, err = commits.MergeBase(ctx, target, head)
 	}
 	if errors.Is(err, gitstore.ErrNoRef) || errors.Is(err, gitstore.ErrUnrelated) {
-		d.Alone = "it cannot be compared with " + d.MR.TargetBranch
+		d.NotRendered = "it cannot be compared with " + d.MR.TargetBranch
 		return nil
 	}
 	if err != nil {
@@ -196,7 +196,7 @@ func (t *reviewTask) fetchDependency(ctx context.Context, d *companions.Dependen
 			return err
 		}
 		if slices.ContainsFunc(files, decidesRepositories) {
-			d.Alone = "its head is in a fork or its author has no write access, and it changes files that can declare repositories"
+			d.NotRendered = "its head is in a fork or its author has no write access, and it changes files that can declare repositories"
 			return nil
 		}
 	}
@@ -239,8 +239,8 @@ func (t *reviewTask) request(ctx context.Context) (review.Request, error) {
 	if err := t.fetchDependencies(ctx); err != nil {
 		return request, err
 	}
-	if pins, _, own := t.deps.In(t.place); len(pins) > 0 {
-		request.Pins, request.Trusted = asPins(pins), t.own && own
+	if rendered := t.deps.In(t.place); len(rendered.Pins) > 0 {
+		request.Pins, request.Trusted = asPins(rendered.Pins), t.own && rendered.Own
 	}
 	switch {
 	case !t.own || !t.settings.Previews:

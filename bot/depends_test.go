@@ -263,10 +263,10 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 			}
 			var rendered, alone []string
 			for _, one := range got.List {
-				if one.Alone == "" {
+				if one.NotRendered == "" {
 					rendered = append(rendered, one.String())
 				} else {
-					alone = append(alone, one.Alone)
+					alone = append(alone, one.NotRendered)
 				}
 			}
 			if !slices.Equal(rendered, c.rendered) || !partsOf(alone, c.alone) || !partsOf(got.Failures, c.failures) {

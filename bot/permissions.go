@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/internal/lru"
@@ -46,34 +47,31 @@ func (w *permissions) access(ctx context.Context, f Forge, p hint.Place, login s
 // ForgetAccess makes reviews ask the forge for permissions again: a webhook announced another membership.
 func (b *Bot) ForgetAccess() { b.permissions.writers.Purge() }
 
-// trusted reports whether a merge request may be rendered. If its author has no write access, it also returns who
-// trusted it.
-func (t *task) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
-	if !mr.Fork {
-		access, err := t.permissions.access(ctx, t.forge, t.place, mr.Author.Login)
-		if err != nil && !errors.Is(err, forge.ErrNotFound) {
-			return false, "", err
-		}
+// trustOf returns whether and how a merge request may be rendered.
+func (t *task) trustOf(ctx context.Context, mr *forge.MergeRequest) (companions.Trust, error) {
+	access, err := t.permissions.access(ctx, t.forge, t.place, mr.Author.Login)
+	switch {
+	case mr.Fork && err == nil && access >= forge.AccessWrite:
+		return companions.TrustVouched, nil
+	case mr.Fork: // the author need not be known
+	case err != nil && !errors.Is(err, forge.ErrNotFound):
+		return companions.TrustNone, err
+	case access >= forge.AccessWrite, mr.Author.Bot:
 		// Only people with write access push to branches of the repository itself; a bot may have no access level.
-		if access >= forge.AccessWrite || mr.Author.Bot {
-			return true, "", nil
-		}
-	} else if access, err := t.permissions.access(ctx, t.forge, t.place, mr.Author.Login); err == nil &&
-		access >= forge.AccessWrite {
-		return true, mr.Author.Login, nil // the head is in a fork, so no credentials are used
+		return companions.TrustOwn, nil
 	}
 	self, err := t.forge.Self(ctx)
 	if err != nil {
-		return false, "", err
+		return companions.TrustNone, err
 	}
 	statuses, err := t.forge.CommitStatuses(ctx, t.place.Repo(), mr.Head)
 	if err != nil {
-		return false, "", err
+		return companions.TrustNone, err
 	}
 	for _, s := range statuses {
 		if s.Context == trustContext && s.State == forge.Success && strings.EqualFold(s.Author.Login, self.Login) {
-			return true, s.Description, nil
+			return companions.TrustVouched, nil
 		}
 	}
-	return false, "", nil
+	return companions.TrustNone, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -34,14 +35,14 @@ func (t *commandTask) askLater(ctx context.Context, mr *forge.MergeRequest) (str
 // trustFor reports whether somebody with write access wrote the head of a merge request. If nobody trusts the head,
 // the error wraps ErrRefused: Sluice neither renders it nor fetches what it refers to.
 func (t *task) trustFor(ctx context.Context, mr *forge.MergeRequest) (own bool, err error) {
-	ok, by, err := t.trusted(ctx, mr)
+	trust, err := t.trustOf(ctx, mr)
 	if err != nil {
 		return false, err
 	}
-	if !ok {
+	if trust == companions.TrustNone {
 		return false, fmt.Errorf("%w: the head %.10s waits for trust: somebody with write access must comment `/sluice trust`", ErrRefused, mr.Head)
 	}
-	return by == "", nil
+	return trust == companions.TrustOwn, nil
 }
 
 // question answers the questions of a comment about the head of its merge request, each in a separate comment.

@@ -33,7 +33,7 @@ func earlierCommentID(fleet hint.Place, uses []companions.Use) string {
 // retiredState identifies the fleets that no longer ask for reviews in the repository; "" if there are none.
 func (t *task) retiredState() string {
 	var b strings.Builder
-	for _, fleet := range t.uses.Over(t.place) {
+	for _, fleet := range t.uses.Ended(t.place) {
 		b.WriteString(fleet.String() + "\n")
 	}
 	return b.String()
@@ -42,7 +42,7 @@ func (t *task) retiredState() string {
 // retire says in the comments of fleets that no longer ask for reviews that nothing updates them. The first comment of
 // a repository without a fleet belongs to the first fleet that still asks.
 func (t *task) retire(ctx context.Context, mr *forge.MergeRequest, uses []companions.Use, fleetless bool) error {
-	over, state := t.uses.Over(t.place), t.retiredState()
+	over, state := t.uses.Ended(t.place), t.retiredState()
 	if t.state(mr.Number).retired == state {
 		return nil
 	}

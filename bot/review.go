@@ -70,11 +70,12 @@ func (t *reviewTask) run(ctx context.Context) error {
 	if err := t.open(ctx); err != nil {
 		return err
 	}
-	trusted, by, err := t.trusted(ctx, t.mr)
+	trust, err := t.trustOf(ctx, t.mr)
 	if err != nil {
 		return err
 	}
-	t.own = trusted && by == ""
+	trusted := trust != companions.TrustNone
+	t.own = trust == companions.TrustOwn
 	var head []string // is fetched with the target; one that nobody trusts is not
 	if trusted {
 		head = append(head, t.forge.MergeRequestRef(t.mr.Number))
@@ -157,7 +158,7 @@ func (t *task) retryBehind(number int) error {
 	t.update(number, func(s *headState) { s.behind = wait })
 	return &Later{
 		Until: t.Clock().Add(wait),
-		Err:   fmt.Errorf("the forge and Git report different heads of merge request %d", number),
+		Err:   fmt.Errorf("%w of merge request %d", errOtherHead, number),
 	}
 }
 
@@ -211,9 +212,9 @@ func (t *reviewTask) exceeded(ctx context.Context, why string) error {
 		return err
 	})
 	switch {
-	case ctx.Err() != nil: // the status is missing, also if the comment was written all the same: the queue repeats the task
+	case ctx.Err() != nil: // the status is missing, even if the comment was written: the queue repeats the task
 		return errors.Join(ctx.Err(), err)
-	case err != nil: // the review is too expensive to be repeated for a comment: the status has the beginning of the reason
+	case err != nil: // repeating the review for a comment is too expensive: the status has the beginning of the reason
 		t.log.Warn("the comment does not say why the review was stopped", "merge_request", mr.Number, "head", mr.Head,
 			"why", why, "error", err)
 	case outcome == publish.Superseded:
@@ -243,12 +244,12 @@ func (t *reviewTask) absentHead(ctx context.Context) bool {
 // and get no preview.
 func (t *reviewTask) reviewHead(ctx context.Context) (publish.Outcome, error) {
 	mr := t.mr
-	head, err := t.space.Commits.Revision(ctx, t.forge.MergeRequestRef(mr.Number))
-	if err != nil {
-		return "", fmt.Errorf("head of merge request %d: %w", mr.Number, err)
-	}
-	if head.Hash.String() != mr.Head {
+	head, err := t.head(ctx)
+	if errors.Is(err, errOtherHead) {
 		return publish.Superseded, nil
+	}
+	if err != nil {
+		return "", err
 	}
 	target, err := t.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
 	if err != nil {
@@ -256,8 +257,7 @@ func (t *reviewTask) reviewHead(ctx context.Context) (publish.Outcome, error) {
 	}
 	base, err := t.space.Commits.MergeBase(ctx, target, head)
 	if errors.Is(err, gitstore.ErrUnrelated) {
-		return publish.None, t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch",
-			mr.TargetBranch), "")
+		return publish.None, t.unrelated(ctx)
 	}
 	if err != nil {
 		return "", err
@@ -271,22 +271,48 @@ func (t *reviewTask) reviewHead(ctx context.Context) (publish.Outcome, error) {
 	if err != nil {
 		return "", err
 	}
-	review := result.Review
-	t.deps.Show(review, t.place)
-	t.rememberScope(ctx, review, scope{target: target, base: base, head: head})
-	review.Repository = t.place.Repo().Path
-	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
-	if p := result.Preview; p != nil && p.Head != "" {
-		review.Links.Full = t.previewLink(ctx, mr, p)
-	}
-	outcome, err := t.publish(ctx, review)
+	t.describe(ctx, result)
+	t.rememberScope(ctx, result.Review, scope{target: target, base: base, head: head})
+	outcome, err := t.publish(ctx, result.Review)
 	if err != nil || outcome == publish.Superseded {
 		return outcome, err
 	}
 	t.update(mr.Number, func(s *headState) {
-		s.own.lacks, s.own.limit = t.lacked(s.own.lacks, review.Unreached), t.limitIf(review.Stopped)
+		s.own.lacks, s.own.limit = t.lacked(s.own.lacks, result.Review.Unreached), t.limitIf(result.Review.Stopped)
 	})
 	return outcome, nil
+}
+
+// errOtherHead means that Git has another head of a merge request than the forge had when the task began.
+var errOtherHead = errors.New("the forge and Git report different heads")
+
+// head returns the commit of the head. It returns errOtherHead if that is not the head of mr.
+func (t *reviewTask) head(ctx context.Context) (gitstore.Commit, error) {
+	head, err := t.space.Commits.Revision(ctx, t.forge.MergeRequestRef(t.mr.Number))
+	if err != nil {
+		return head, fmt.Errorf("head of merge request %d: %w", t.mr.Number, err)
+	}
+	if head.Hash.String() != t.mr.Head {
+		return head, errOtherHead
+	}
+	return head, nil
+}
+
+// unrelated reports that the merge request cannot be compared with its target branch.
+func (t *reviewTask) unrelated(ctx context.Context) error {
+	return t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", t.mr.TargetBranch),
+		"")
+}
+
+// describe adds to a review what only the bot knows: the merge request, what it depends on, and the link to the preview.
+func (t *reviewTask) describe(ctx context.Context, result *review.Result) {
+	out := result.Review
+	t.deps.Show(out, t.place)
+	out.Repository = t.place.Repo().Path
+	out.MergeRequest.Number, out.MergeRequest.URL, out.MergeRequest.Title = t.mr.Number, t.mr.URL, t.mr.Title
+	if p := result.Preview; p != nil && p.Head != "" {
+		out.Links.Full = t.previewLink(ctx, t.mr, p)
+	}
 }
 
 // publish writes the report's page, the comment and the status.

@@ -111,7 +111,7 @@ func (t *reviewTask) current(ctx context.Context) bool {
 // rememberFleetScope remembers what a review for a fleet depends on. A review that is incomplete, larger than
 // maxScopeSize or includes a change of the fleet depends on every commit of the trunk.
 func (t *reviewTask) rememberFleetScope(u companions.Use, r *report.Review) {
-	_, change, _ := t.deps.In(u.Fleet)
+	change := t.deps.In(u.Fleet).Change
 	s := &fleetScope{trunk: u.Trunk, targets: r.Scope}
 	if change != nil || len(r.Errors) > 0 || r.Changes == nil || len(r.Changes.Withheld) > 0 || r.Scope == nil ||
 		len(r.Scope) > maxScopeSize {

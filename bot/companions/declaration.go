@@ -30,61 +30,66 @@ func DeclarationOf(p hint.Place, r *fleet.Repository) Declaration {
 // Takes reports whether the fleet takes a branch of the repository.
 func (d Declaration) Takes(branch string) bool { return d.Branch == "" || d.Branch == branch }
 
-// known returns the place of a repository that a concerned fleet declares, as the configuration spells it; false if
+// declaredPlace returns the place of a repository that a concerned fleet declares, as the configuration spells it; false if
 // none declares it.
-func (d *Dependencies) known(p hint.Place) (hint.Place, bool) {
+func (d *Dependencies) declaredPlace(p hint.Place) (hint.Place, bool) {
 	for _, all := range d.declared {
-		if as := all[p.Fold()]; len(as) > 0 {
-			return as[0].Place, true
+		if declarations := all[p.Fold()]; len(declarations) > 0 {
+			return declarations[0].Place, true
 		}
 	}
 	return p, false
 }
 
-// taken reports whether a fleet takes a branch of a repository. Otherwise it returns the branches that fleets take.
-func (d *Dependencies) taken(p hint.Place, branch string) (others string, ok bool) {
-	var all []string
+// takesBranch reports whether a fleet takes a branch of a repository. Otherwise it returns the branches that fleets
+// take, for messages.
+func (d *Dependencies) takesBranch(p hint.Place, branch string) (others string, ok bool) {
+	var branches []string
 	for _, of := range slices.Sorted(maps.Keys(d.declared)) {
-		for _, as := range d.declared[of][p.Fold()] {
-			if as.Takes(branch) {
+		for _, declaration := range d.declared[of][p.Fold()] {
+			if declaration.Takes(branch) {
 				return "", true
 			}
-			if !slices.Contains(all, as.Branch) {
-				all = append(all, as.Branch)
+			if !slices.Contains(branches, declaration.Branch) {
+				branches = append(branches, declaration.Branch)
 			}
 		}
 	}
-	return strings.Join(all, " or "), false
+	return strings.Join(branches, " or "), false
 }
 
-// hidden returns why a review for a fleet does not take in an open merge request that others may; "" if it does. Who
-// may read the repository with the comment may be unable to read that of the companion, and the person who wrote the
-// line decides neither.
-func (d *Dependencies) hidden(fleetPlace hint.Place, one *Dependency) string {
+// whyHidden returns why the review for a fleet does not render an open dependency that the review for another fleet may
+// render; "" if it renders it. The trunk of the fleet decides, because people who may read the repository with the
+// comment may be unable to read that of the dependency.
+func (d *Dependencies) whyHidden(fleetPlace hint.Place, one *Dependency) string {
 	all := d.declared[fleetPlace.Fold()]
-	as := all[one.Place.Fold()]
-	if len(as) == 0 {
+	theirs := all[one.Place.Fold()]
+	if len(theirs) == 0 {
 		return "this fleet does not take content from its repository"
 	}
-	switch {
-	case !slices.ContainsFunc(as, func(each Declaration) bool { return each.Takes(one.MR.TargetBranch) }):
-		branches := make([]string, len(as))
-		for i, each := range as {
-			branches[i] = each.Branch
+	takes := func(declaration Declaration) bool { return declaration.Takes(one.MR.TargetBranch) }
+	if !slices.ContainsFunc(theirs, takes) {
+		branches := make([]string, len(theirs))
+		for i, declaration := range theirs {
+			branches[i] = declaration.Branch
 		}
 		return "this fleet takes " + strings.Join(branches, " and ") + " of its repository"
-	case as[0].Name == "", fleetPlace.Fold() == d.Place.Fold(), one.Place.Fold() == d.Place.Fold(),
-		mayShow(all[d.Place.Fold()], as):
+	}
+	isFleet := theirs[0].Name == ""
+	commentedIn := d.Place.Fold()
+	if isFleet || commentedIn == fleetPlace.Fold() || commentedIn == one.Place.Fold() ||
+		mayShow(all[commentedIn], theirs) {
 		return ""
 	}
-	return "add shownIn to the Repository " + as[0].Name + " on the trunk of the fleet"
+	return "add shownIn to the Repository " + theirs[0].Name + " on the trunk of the fleet"
 }
 
-// mayShow reports whether a fleet allows changes of a repository in the merge requests of another one.
-func mayShow(here, as []Declaration) bool {
-	return slices.ContainsFunc(here, func(place Declaration) bool {
-		return slices.ContainsFunc(as, func(each Declaration) bool {
-			return slices.Contains(each.ShownIn, "*") || slices.Contains(each.ShownIn, place.Name)
+// mayShow reports whether a fleet allows changes of a repository in the merge requests of another one. Both are given as
+// the fleet declares them.
+func mayShow(another, repository []Declaration) bool {
+	return slices.ContainsFunc(another, func(in Declaration) bool {
+		return slices.ContainsFunc(repository, func(of Declaration) bool {
+			return slices.Contains(of.ShownIn, "*") || slices.Contains(of.ShownIn, in.Name)
 		})
 	})
 }

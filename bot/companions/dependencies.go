@@ -13,15 +13,6 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// A merge request can name others in lines `Depends-On: URL` of its description. Its review then renders the fleet with
-// all of them, and compares with the fleet without any of them. Its status waits until they are merged.
-//
-// A companion never gets more rights by being named. The bot takes it in only
-//
-//   - if the trunk of a fleet that is concerned declares its repository, or it is in that fleet itself, with the same owner;
-//   - if its own review would render it: somebody with write access in its repository wrote or trusted the head;
-//   - if the author of the merge request that names it has write access there, and may read the companion's repository.
-
 // MaxDependencies bounds the merge requests that one depends on, also indirectly.
 const MaxDependencies = 8
 
@@ -43,10 +34,10 @@ func (r Reference) Key() string { return fmt.Sprintf("%s %d", r.Place.Fold(), r.
 // Dependency is a merge request that another one depends on.
 type Dependency struct {
 	Reference
-	MR     *forge.MergeRequest
-	Own    bool    // somebody with write access wrote the head
-	Alone  string  // why it is not rendered together with the other; "" if it is
-	Change *Change // what is rendered; nil until the caller fetched it
+	MR          *forge.MergeRequest
+	Own         bool    // somebody with write access wrote the head
+	NotRendered string  // why no review renders it with the merge request that names it; "" if one may
+	Change      *Change // what is rendered; nil until the caller fetched it
 }
 
 // Change is a change of a repository: from the merge base to the head of a merge request.
@@ -58,25 +49,26 @@ type Pin struct {
 	Base, Head gitstore.Hash // commits of that repository
 }
 
-// Dependencies are the merge requests that one depends on, directly or through others.
+// Dependencies are the merge requests that one depends on, directly or through others. A nil pointer is none.
 type Dependencies struct {
+	Place    hint.Place // of the merge request that depends on them
 	List     []*Dependency
-	Failures []string    // lines that cannot be followed
-	named    []Reference // all that were read or do not exist, at most MaxDependencies
+	Failures []string // lines that cannot be followed
+
+	named []Reference // all that were read or do not exist, at most MaxDependencies
 	// declared maps each concerned fleet to the repositories that it declares, by place, and to itself.
 	declared map[hint.Place]map[hint.Place][]Declaration
-	Place    hint.Place // of the merge request
-	state    string     // everything that a review takes from the dependencies
+	identity string // everything that a review takes from the dependencies
 }
 
-// identify sets the state.
+// identify sets the identity.
 func (d *Dependencies) identify() {
 	var b strings.Builder
 	for _, one := range d.List {
 		fmt.Fprintf(&b, "%s %s %s %q %t %s\n", one.Key(), one.MR.State, one.MR.Head, one.MR.TargetBranch, one.Own,
-			one.Alone)
+			one.NotRendered)
 	}
-	d.state = b.String() + strings.Join(d.Failures, "\n")
+	d.identity = b.String() + strings.Join(d.Failures, "\n")
 }
 
 // waits returns what the status of the merge request waits for; "" if it waits for nothing.
@@ -102,7 +94,7 @@ func (d *Dependencies) Shown() []report.Companion {
 	var out []report.Companion
 	for _, one := range d.List {
 		part := one.part()
-		if why := d.hiddenEverywhere(one); why != "" && one.MR.State == forge.Open && one.Alone == "" {
+		if why := d.whyHiddenEverywhere(one); why != "" && one.MR.State == forge.Open && one.NotRendered == "" {
 			part = "open, not rendered here: " + why
 		}
 		out = append(out, report.Companion{Name: one.String(), Head: one.MR.Head, Part: part})
@@ -117,7 +109,7 @@ func (d *Dependencies) Unfetched() []*Dependency {
 	}
 	var out []*Dependency
 	for _, one := range d.List {
-		if one.MR.State == forge.Open && one.Alone == "" && one.Change == nil {
+		if one.MR.State == forge.Open && one.NotRendered == "" && one.Change == nil {
 			out = append(out, one)
 		}
 	}
@@ -130,48 +122,56 @@ func (d *Dependencies) IsFleet(p hint.Place) bool {
 	return ok
 }
 
-// hiddenEverywhere returns why no review takes in an open merge request that others may; "" if one does.
-func (d *Dependencies) hiddenEverywhere(one *Dependency) (why string) {
+// whyHiddenEverywhere returns why no review renders an open dependency because of whyHidden; "" if one does.
+func (d *Dependencies) whyHiddenEverywhere(one *Dependency) (why string) {
 	for _, fleetPlace := range slices.Sorted(maps.Keys(d.declared)) {
-		if why = d.hidden(fleetPlace, one); why == "" {
+		if why = d.whyHidden(fleetPlace, one); why == "" {
 			return ""
 		}
 	}
 	return why
 }
 
+// part returns what the dependency contributes to a review, for the report.
 func (d *Dependency) part() string {
 	switch {
 	case d.MR.State != forge.Open:
 		return string(d.MR.State)
-	case d.Alone != "":
-		return "open, not rendered here: " + d.Alone
+	case d.NotRendered != "":
+		return "open, not rendered here: " + d.NotRendered
 	}
 	return "open, rendered here"
 }
 
-// In returns what a review in a fleet takes in: changes of repositories, a change of the fleet itself, and whether
-// people with write access made all of them.
-func (d *Dependencies) In(place hint.Place) (pins []Pin, change *Change, own bool) {
-	own = true
+// Rendered is what the review in a fleet renders of the dependencies.
+type Rendered struct {
+	Pins   []Pin   // changes of repositories that the fleet takes content from
+	Change *Change // of the fleet itself; nil: none
+	Own    bool    // people with write access made all changes
+}
+
+// In returns what the review in a fleet renders of the dependencies.
+func (d *Dependencies) In(place hint.Place) Rendered {
+	out := Rendered{Own: true}
 	if d == nil {
-		return nil, nil, own
+		return out
 	}
 	for _, one := range d.List {
-		if one.Change == nil || d.hidden(place, one) != "" {
+		if one.Change == nil || d.whyHidden(place, one) != "" {
 			continue
 		}
-		own = own && one.Own
-		for _, as := range d.declared[place.Fold()][one.Place.Fold()] {
+		out.Own = out.Own && one.Own
+		for _, declaration := range d.declared[place.Fold()][one.Place.Fold()] {
 			switch {
-			case as.Name == "":
-				change = one.Change
-			case as.Takes(one.MR.TargetBranch):
-				pins = append(pins, Pin{Name: as.Name, Base: one.Change.Base.Hash, Head: one.Change.Head.Hash})
+			case declaration.Name == "":
+				out.Change = one.Change
+			case declaration.Takes(one.MR.TargetBranch):
+				out.Pins = append(out.Pins,
+					Pin{Name: declaration.Name, Base: one.Change.Base.Hash, Head: one.Change.Head.Hash})
 			}
 		}
 	}
-	return pins, change, own
+	return out
 }
 
 // Show adds the dependencies to the review in a fleet. It must be called before the review is published.
@@ -181,10 +181,10 @@ func (d *Dependencies) Show(r *report.Review, place hint.Place) {
 	}
 	r.Companions, r.Waits = d.Shown(), d.waits()
 	for i, one := range d.List {
-		if one.MR.State != forge.Open || one.Alone != "" {
+		if one.MR.State != forge.Open || one.NotRendered != "" {
 			continue
 		}
-		if why := d.hidden(place, one); why != "" {
+		if why := d.whyHidden(place, one); why != "" {
 			r.Companions[i].Part = "open, not rendered here: " + why
 			continue
 		}
@@ -198,10 +198,10 @@ func (d *Dependencies) Show(r *report.Review, place hint.Place) {
 	}
 }
 
-// Identity returns the state; "" if there are no dependencies.
+// Identity returns a text that is equal if a review takes the same from the dependencies; "" if there are none.
 func (d *Dependencies) Identity() string {
 	if d == nil {
 		return ""
 	}
-	return d.state
+	return d.identity
 }

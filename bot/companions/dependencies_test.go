@@ -90,7 +90,7 @@ func TestRepositoryWithSeveralNames(t *testing.T) {
 			Place: "hub:acme/fleet", List: []*Dependency{one},
 			declared: map[hint.Place]map[hint.Place][]Declaration{"hub:acme/fleet": declared},
 		}
-		pins, _, _ := d.In("hub:acme/fleet")
+		pins := d.In("hub:acme/fleet").Pins
 		var got []string
 		for _, pin := range pins {
 			got = append(got, pin.Name)
@@ -103,7 +103,7 @@ func TestRepositoryWithSeveralNames(t *testing.T) {
 		Place:    "hub:acme/fleet",
 		declared: map[hint.Place]map[hint.Place][]Declaration{"hub:acme/fleet": {"hub:acme/one": {DeclarationOf("hub:acme/one", list[2])}}},
 	}
-	if why := d.hidden("hub:acme/fleet", &Dependency{
+	if why := d.whyHidden("hub:acme/fleet", &Dependency{
 		Reference: Reference{"hub:acme/one", 3, "#"},
 		MR:        &forge.MergeRequest{TargetBranch: "main"},
 	}); !strings.Contains(why, "takes v1") {
@@ -182,10 +182,10 @@ func TestWhereCompanionsAreShown(t *testing.T) {
 					"hub:acme/third": {},
 				},
 			}
-			pins, change, _ := d.In(c.fleet)
+			rendered := d.In(c.fleet)
 			var r report.Review
 			d.Show(&r, c.fleet)
-			if got := len(pins) > 0 || change != nil; got != c.shown ||
+			if got := len(rendered.Pins) > 0 || rendered.Change != nil; got != c.shown ||
 				strings.Contains(r.Companions[0].Part, "open, rendered here") != c.shown {
 				t.Errorf("rendered %t, and it says %q", got, r.Companions[0].Part)
 			}

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-const maxDependents = 10_000 // merge requests that others depend on
+// maxDependents limits the merge requests that others depend on.
+const maxDependents = 10_000
 
 // Dependents remember which merge requests depend on others, so that a change of one starts the reviews that show it.
 // After a restart and in other replicas, the sweep finds such changes. Dependents is safe for concurrent use.

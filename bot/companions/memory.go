@@ -80,15 +80,22 @@ func (m *Memory) Identity(ctx context.Context, key string, mr *forge.MergeReques
 		if err != nil {
 			return "", false
 		}
+		var current *forge.MergeRequest // nil: not open
 		i := slices.IndexFunc(list, func(mr *forge.MergeRequest) bool { return mr.Number == ref.Number })
-		before, now := r.open[ref.Key()], (*forge.MergeRequest)(nil)
 		if i >= 0 {
-			now = list[i]
+			current = list[i]
 		}
-		if (before == nil) != (now == nil) || now != nil && (now.Head != before.Head ||
-			now.TargetBranch != before.TargetBranch || !now.Updated.Equal(before.Updated)) {
+		if !unchanged(r.open[ref.Key()], current) {
 			return "", false
 		}
 	}
 	return r.identity, true
+}
+
+// unchanged reports whether two states of a merge request are equal for those that depend on it. nil is not open.
+func unchanged(a, b *forge.MergeRequest) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Head == b.Head && a.TargetBranch == b.TargetBranch && a.Updated.Equal(b.Updated)
 }

@@ -27,14 +27,23 @@ type Repositories interface {
 type Repository interface {
 	// Access returns the permission of a person. It returns forge.ErrNotFound for a stranger.
 	Access(ctx context.Context, login string) (forge.Access, error)
-	// Trusted reports whether a merge request may be rendered. If its author has no write access, it also returns who
-	// trusted it.
-	Trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error)
+	// Trust returns whether and how a merge request may be rendered.
+	Trust(ctx context.Context, mr *forge.MergeRequest) (Trust, error)
 	// Updated lists the merge requests that were updated since they were listed last, in any state.
 	Updated(ctx context.Context) ([]*forge.MergeRequest, error)
 	// MergeRequest reads a merge request. It returns forge.ErrNotFound if there is none.
 	MergeRequest(ctx context.Context, number int) (*forge.MergeRequest, error)
 }
+
+// Trust says whether and how the head of a merge request may be rendered.
+type Trust int
+
+// The degrees of trust.
+const (
+	TrustNone    Trust = iota // not at all: it waits for /sluice trust
+	TrustVouched              // without credentials: somebody with write access trusts it, or wrote it in a fork
+	TrustOwn                  // somebody with write access wrote it in the repository itself
+)
 
 // Request asks what a merge request depends on.
 type Request struct {
@@ -80,8 +89,8 @@ func Resolve(ctx context.Context, q Request) (*Dependencies, error) {
 }
 
 // declared returns the repositories that fleets declare. A fleet is a repository of its own, without a name.
-func declared(fleets map[hint.Place]*fleet.Fleet, placeOf func(string) (hint.Place,
-	bool),
+func declared(fleets map[hint.Place]*fleet.Fleet,
+	placeOf func(string) (hint.Place, bool),
 ) map[hint.Place]map[hint.Place][]Declaration {
 	out := map[hint.Place]map[hint.Place][]Declaration{}
 	for place, f := range fleets {
@@ -108,16 +117,18 @@ func (r *resolver) addressed(address string) (hint.Place, bool) {
 		return "", false
 	}
 	pages, err := url.Parse(r.MR.URL[:i])
-	u, bad := url.Parse(address)
-	if err != nil || bad != nil || pages.Host == "" || !strings.EqualFold(pages.Host, u.Host) ||
-		u.Scheme != pages.Scheme {
+	if err != nil || pages.Host == "" {
+		return "", false
+	}
+	u, err := url.Parse(address)
+	if err != nil || !strings.EqualFold(pages.Host, u.Host) || u.Scheme != pages.Scheme {
 		return "", false
 	}
 	path, ok := strings.CutPrefix(u.Path, pages.Path+"/")
 	if !ok {
 		return "", false
 	}
-	return r.out.known(hint.NewPlace(r.Place.Forge(), path))
+	return r.out.declaredPlace(hint.NewPlace(r.Place.Forge(), path))
 }
 
 // follow adds the merge requests that the lines name, and those that they name. The path leads from the first merge
@@ -172,8 +183,11 @@ func (r *resolver) reference(address string) (Reference, bool) {
 		}
 		digits, _, _ := strings.Cut(address[i+len(form.part):], "/")
 		number, err := strconv.ParseUint(digits, 10, 31)
-		u, bad := url.Parse(address[:i])
-		if err != nil || number == 0 || bad != nil || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
+		if err != nil || number == 0 {
+			return Reference{}, false
+		}
+		u, err := url.Parse(address[:i])
+		if err != nil || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
 			return Reference{}, false
 		}
 		p, ok := r.addressed(address[:i])
@@ -184,7 +198,7 @@ func (r *resolver) reference(address string) (Reference, bool) {
 
 // add adds a merge request and what it depends on, if it may be taken in.
 func (r *resolver) add(ctx context.Context, path []Reference, ref Reference) error {
-	if _, ok := r.out.known(ref.Place); !ok {
+	if _, ok := r.out.declaredPlace(ref.Place); !ok {
 		r.fail("%s: the trunk of the fleet does not declare this repository (kind: Repository) with the owner of the fleet", ref)
 		return nil
 	}
@@ -214,7 +228,7 @@ func (r *resolver) add(ctx context.Context, path []Reference, ref Reference) err
 	r.out.List = append(r.out.List, one)
 	switch mr.State {
 	case forge.Merged:
-		if wanted, ok := r.out.taken(ref.Place, mr.TargetBranch); !ok {
+		if wanted, ok := r.out.takesBranch(ref.Place, mr.TargetBranch); !ok {
 			r.fail("%s was merged into %s, and the fleet takes %s: merge it there too, and name that merge request",
 				ref, mr.TargetBranch, wanted)
 		}
@@ -223,16 +237,16 @@ func (r *resolver) add(ctx context.Context, path []Reference, ref Reference) err
 		r.fail("%s was closed without a merge: reopen it, or remove its Depends-On", ref)
 		return nil
 	}
-	trusted, by, err := repository.Trusted(ctx, mr)
+	trust, err := repository.Trust(ctx, mr)
 	if err != nil {
 		return fmt.Errorf("%s: %w", ref, err)
 	}
-	one.Own = trusted && by == ""
+	one.Own = trust == TrustOwn
 	switch {
 	case !r.Own:
-		one.Alone = "the head of this merge request is in a fork, or its author has no write access"
-	case !trusted:
-		one.Alone = "it waits for trust"
+		one.NotRendered = "the head of this merge request is in a fork, or its author has no write access"
+	case trust == TrustNone:
+		one.NotRendered = "it waits for trust"
 	}
 	if !one.Own { // somebody without write access does not decide what else is rendered
 		return nil
@@ -282,15 +296,15 @@ func (r *resolver) combine() {
 	taken := map[hint.Place]bool{r.Place.Fold(): true}
 	var rendered []*Dependency
 	for _, one := range r.out.List {
-		others, wanted := r.out.taken(one.Place, one.MR.TargetBranch)
+		others, wanted := r.out.takesBranch(one.Place, one.MR.TargetBranch)
 		switch {
-		case one.MR.State != forge.Open || one.Alone != "":
+		case one.MR.State != forge.Open || one.NotRendered != "":
 		case one.Place.Fold() == r.Place.Fold():
-			one.Alone = "it is in the same repository: rebase onto it to see both"
+			one.NotRendered = "it is in the same repository: rebase onto it to see both"
 		case !wanted && others != "":
-			one.Alone = "it does not go into " + others + ", which the fleet takes"
+			one.NotRendered = "it does not go into " + others + ", which the fleet takes"
 		case taken[one.Place.Fold()]:
-			one.Alone = "another merge request of its repository is"
+			one.NotRendered = "another merge request of its repository is"
 		default:
 			taken[one.Place.Fold()] = true
 			rendered = append(rendered, one)
@@ -298,7 +312,7 @@ func (r *resolver) combine() {
 	}
 	for _, one := range rendered {
 		if !one.Own && len(rendered) > 1 { // its content must not read the repositories of the others
-			one.Alone = "its head is in a fork or its author has no write access, and this merge request depends on others too"
+			one.NotRendered = "its head is in a fork or its author has no write access, and this merge request depends on others too"
 		}
 	}
 }

@@ -21,10 +21,7 @@ type Use struct {
 
 func (u *Use) equal(v *Use) bool {
 	return u.Fleet == v.Fleet && u.Place == v.Place && u.Name == v.Name && u.Branch == v.Branch && u.Trunk == v.Trunk &&
-		slices.EqualFunc(u.More, v.More, func(a, b Declaration) bool {
-			return a.Name == b.Name &&
-				a.Branch == b.Branch
-		})
+		slices.EqualFunc(u.More, v.More, func(a, b Declaration) bool { return a.Name == b.Name && a.Branch == b.Branch })
 }
 
 // Names returns the names of the repository in the fleet that take a branch; the first name if none does.
@@ -88,8 +85,8 @@ func (u *Uses) SweptWith(fleetPlace hint.Place) []hint.Place {
 	return out
 }
 
-// Set replaces the repositories of a fleet. It returns those that are new, that ended or whose entry changed; a new
-// trunk changes all entries.
+// Set replaces the uses of a fleet. It returns the repositories whose use is new, ended or changed; a new trunk changes
+// all uses.
 func (u *Uses) Set(fleetPlace hint.Place, next map[hint.Place]Use) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -132,9 +129,9 @@ func (u *Uses) end(fleetPlace, p hint.Place, one Use) {
 	u.ended[p.Fold()][fleetPlace.Fold()] = one
 }
 
-// Over returns the fleets that asked for reviews in a repository since the start of the process, and no longer do, by
+// Ended returns the fleets that asked for reviews in a repository since the start of the process, and no longer do, by
 // name.
-func (u *Uses) Over(p hint.Place) []hint.Place {
+func (u *Uses) Ended(p hint.Place) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []hint.Place

@@ -43,15 +43,15 @@ func TestUsesThatEnd(t *testing.T) {
 	if got := u.Set("f:acme/fleet", nil); !slices.Equal(got, []hint.Place{"f:Acme/components"}) {
 		t.Errorf("to sweep: %q", got)
 	}
-	if got := u.Over("f:acme/Components"); !slices.Equal(got, []hint.Place{"f:acme/fleet"}) {
+	if got := u.Ended("f:acme/Components"); !slices.Equal(got, []hint.Place{"f:acme/fleet"}) {
 		t.Errorf("over: %q", got)
 	}
 	u.Set("f:acme/fleet", asks)
-	if got := u.Over("f:acme/components"); len(got) > 0 {
+	if got := u.Ended("f:acme/components"); len(got) > 0 {
 		t.Errorf("over although the fleet asks again: %q", got)
 	}
 	u.Forget("f:acme/fleet", "f:acme/components")
-	if got := u.Over("f:acme/components"); len(got) != 1 {
+	if got := u.Ended("f:acme/components"); len(got) != 1 {
 		t.Errorf("over: %q", got)
 	}
 }
