@@ -14,14 +14,14 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// lacking returns the files of a chart, and of the charts that it depends on by path, that the repository has and the
+// leftOut returns the files of a chart, and of the charts that it depends on by path, that the repository has and the
 // artifact lacks: files that source-controller ignores, and symbolic links. They are sorted paths in the tree.
-func (i *Importer) lacking(a *artifact, chart string) ([]string, error) {
+func (i *Importer) leftOut(a *artifact, chart string) ([]string, error) {
 	if known, ok := a.left[chart]; ok {
 		return known, nil
 	}
 	found := map[string]bool{}
-	if err := i.collect(a, chart, found, map[string]bool{}); err != nil {
+	if err := i.addLeftOut(a, chart, found, map[string]bool{}); err != nil {
 		return nil, fmt.Errorf("chart %s: %w", chart, err)
 	}
 	if a.left == nil {
@@ -31,24 +31,25 @@ func (i *Importer) lacking(a *artifact, chart string) ([]string, error) {
 	return a.left[chart], nil
 }
 
-func (i *Importer) collect(a *artifact, chart string, found, seen map[string]bool) error {
+// addLeftOut adds to found the files that leftOut returns.
+func (i *Importer) addLeftOut(a *artifact, chart string, found, seen map[string]bool) error {
 	if seen[chart] || !a.isDir(chart) { // a dependency that is missing is an error of the rendering
 		return nil
 	}
 	seen[chart] = true
-	if err := a.compare(chart, found); err != nil {
+	if err := a.addMissing(chart, found); err != nil {
 		return err
 	}
 	for _, dir := range i.localDependencies(a, chart) {
-		if err := i.collect(a, dir, found, seen); err != nil {
+		if err := i.addLeftOut(a, dir, found, seen); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// compare adds the files and links below a directory that the artifact lacks.
-func (a *artifact) compare(dir string, found map[string]bool) error {
+// addMissing adds the files and links below a directory that the artifact lacks.
+func (a *artifact) addMissing(dir string, found map[string]bool) error {
 	entries, err := a.tree.ReadDir(a.of.at(dir))
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func (a *artifact) compare(dir string, found map[string]bool) error {
 		name := path.Join(dir, e.Name())
 		switch {
 		case e.IsDir():
-			if err := a.compare(name, found); err != nil {
+			if err := a.addMissing(name, found); err != nil {
 				return err
 			}
 		case (e.Type().IsRegular() || e.Type()&fs.ModeSymlink != 0) && !a.isFile(name):

@@ -15,7 +15,7 @@ import (
 
 // describe adds to a unit what tells a reader whether it changes although it cannot be built: its declaration, and the
 // files that it may be built from.
-func describe(c *cluster, u *Unit) {
+func (c *cluster) describe(u *Unit) {
 	declared := u.object
 	// the values are part of the release
 	if spec, ok := u.object["spec"].(map[string]any); ok && u.Err == nil && u.Release != nil {
@@ -25,13 +25,13 @@ func describe(c *cluster, u *Unit) {
 	}
 	parts := []manifest.Object{declared}
 	if u.Err != nil {
-		parts = append(parts, referred(c, u.object)...)
+		parts = append(parts, c.referredObjects(u.object)...)
 		if text, err := manifest.Encode(u.object); err == nil { // the object was decoded from YAML
 			u.Object = text
 		}
 	}
 	if u.Err != nil || u.Suspended {
-		u.Own = mayRead(c, u.object)
+		u.Own = c.mayRead(u.object)
 	}
 	text, err := json.Marshal(parts)
 	if err != nil {
@@ -40,9 +40,9 @@ func describe(c *cluster, u *Unit) {
 	u.Declared = digest(text)
 }
 
-// referred returns the objects of the cluster that an object refers to by kind and name, directly or through others, in
+// referredObjects returns the objects of the cluster that an object refers to by kind and name, directly or through others, in
 // the order of their keys.
-func referred(c *cluster, o manifest.Object) []manifest.Object {
+func (c *cluster) referredObjects(o manifest.Object) []manifest.Object {
 	found := map[Key]bool{}
 	var look func(v any, namespace string)
 	look = func(v any, namespace string) {
@@ -86,7 +86,7 @@ func referred(c *cluster, o manifest.Object) []manifest.Object {
 
 // mayRead returns the files and directories of the tree that a unit may be built from that cannot be built. A unit that
 // takes its content from a repository that the fleet does not have reads none.
-func mayRead(c *cluster, o manifest.Object) []string {
+func (c *cluster) mayRead(o manifest.Object) []string {
 	spec, _ := o["spec"].(map[string]any)
 	key := keyOf(o)
 	from, names := c.commit, []string(nil)
@@ -98,7 +98,7 @@ func mayRead(c *cluster, o manifest.Object) []string {
 			_, err = c.pushed(source)
 			a, inside = c.commit, orDefault(c.objects[source].Annotation(AnnotationPushedFrom), ".")
 		} else {
-			a, err = contentBehind(c, source)
+			a, err = c.contentBehind(source)
 		}
 		switch {
 		case err == nil:

@@ -63,8 +63,8 @@ type applying struct {
 	Line            int
 }
 
-// facingSource is the text of applying.Source.
-func facingSource(kind, name string) string { return kind + "/" + name }
+// sourceName is the text of applying.Source.
+func sourceName(kind, name string) string { return kind + "/" + name }
 
 // applications finds the Kustomization objects of a file, and the names of the sources in it. Patches of Kustomizations
 // are left out: they name no source. A file that does not decode has none.
@@ -75,7 +75,7 @@ func applications(data []byte) (out []applying, sources []string) {
 	add := func(o *appliedObject, line int) {
 		switch manifest.GroupOf(o.APIVersion) {
 		case groupSource:
-			sources = append(sources, facingSource(o.Kind, o.Metadata.Name))
+			sources = append(sources, sourceName(o.Kind, o.Metadata.Name))
 		case groupKustomize:
 			if o.Kind != kindKustomization || o.Spec.SourceRef.Kind == "" {
 				return
@@ -83,7 +83,7 @@ func applications(data []byte) (out []applying, sources []string) {
 			out = append(out, applying{
 				Name: o.Metadata.Name, Namespace: o.Metadata.Namespace, Path: o.Spec.Path,
 				Components: o.Spec.Components,
-				Source:     facingSource(o.Spec.SourceRef.Kind, o.Spec.SourceRef.Name), Remote: o.Spec.KubeConfig.Kind != 0,
+				Source:     sourceName(o.Spec.SourceRef.Kind, o.Spec.SourceRef.Name), Remote: o.Spec.KubeConfig.Kind != 0,
 				Line: line,
 			})
 		}
@@ -142,7 +142,7 @@ type survey struct {
 	facts    map[string]facts           // by file
 	files    []string                   // that have Kustomizations
 	closures map[string]closure         // by directory and components
-	parents  map[string][]string        // directories whose kustomizations name a path, by the path; see tops
+	parents  map[string][]string        // directories whose kustomizations name a path, by the path; see topDirs
 	roots    map[string]Origin          // that were found
 	within   map[string]map[string]bool // files that a root reaches, by root
 	reached  map[string]bool            // files that the roots reach
@@ -189,8 +189,8 @@ func isYAML(name string) bool {
 func (s *survey) find() {
 	for _, name := range s.commit.files { // what a FluxInstance says counts always
 		for _, sync := range s.facts[name].Syncs {
-			for _, dir := range s.meant(sync.Path) {
-				s.take(dir, facingSource(sync.Kind, sync.Name), Origin{File: name, Line: sync.Line})
+			for _, dir := range s.directories(sync.Path) {
+				s.take(dir, sourceName(sync.Kind, sync.Name), Origin{File: name, Line: sync.Line})
 			}
 		}
 	}
@@ -206,13 +206,14 @@ func (s *survey) find() {
 			if selfNaming(name, k) {
 				return nil
 			}
-			return s.tops(name)
+			return s.topDirs(name)
 		})
 	}
 }
 
-// each offers every Kustomization that no root reaches to a rule, which gives directories. One in a root is none, nor
-// one that another directory of the rule reaches, unless each reaches the other: the shorter path counts then.
+// each applies a rule to every Kustomization that no root reaches. The rule returns directories, which become roots: not
+// one in a root, nor one that another directory of the rule reaches. If each reaches the other, the shorter path becomes
+// the root.
 func (s *survey) each(rule func(name string, k *applying) []string) {
 	type candidate struct {
 		dir, source string
@@ -233,11 +234,8 @@ func (s *survey) each(rule func(name string, k *applying) []string) {
 			for _, dir := range rule(name, k) {
 				if !seen[dir] && !s.inRoot(dir) {
 					seen[dir] = true
-					found = append(found, candidate{
-						dir, k.Source,
-						Origin{File: name, Line: k.Line},
-						s.reach(dir, k.Source),
-					})
+					origin := Origin{File: name, Line: k.Line}
+					found = append(found, candidate{dir, k.Source, origin, s.reach(dir, k.Source)})
 				}
 			}
 		}
@@ -319,7 +317,7 @@ func selfNaming(file string, k *applying) bool {
 // A repository whose clusters were not set up by `flux bootstrap` has no Kustomization that applies these directories.
 func (s *survey) amongClusters(name string, _ *applying) []string {
 	var out []string
-	for _, dir := range s.tops(name) {
+	for _, dir := range s.topDirs(name) {
 		parts := strings.Split(dir, "/")
 		for len(parts) > 2 && slices.Contains(generic(), parts[len(parts)-1]) && parts[len(parts)-2] != "clusters" {
 			parts = parts[:len(parts)-1]
@@ -349,7 +347,7 @@ func (s *survey) applyingItself(name string, k *applying) []string {
 // applyingOthers is the rule of a repository without the layout of the documentation: a directory that applies
 // Kustomizations of other directories.
 func (s *survey) applyingOthers(name string, k *applying) []string {
-	return slices.DeleteFunc(s.tops(name), func(dir string) bool {
+	return slices.DeleteFunc(s.topDirs(name), func(dir string) bool {
 		for file := range s.reach(dir, k.Source) {
 			if len(s.facts[file].Applies) > 0 && !strings.HasPrefix(file, dir+"/") {
 				return false
@@ -367,9 +365,9 @@ func generic() []string {
 	}
 }
 
-// tops returns the directories from which a file is built: those whose kustomizations name it, directly or through
+// topDirs returns the directories from which a file is built: those whose kustomizations name it, directly or through
 // others, and which none names. It is the file's own directory if no kustomization names the file.
-func (s *survey) tops(name string) []string {
+func (s *survey) topDirs(name string) []string {
 	if s.parents == nil {
 		s.parents = map[string][]string{}
 		for _, over := range slices.Sorted(maps.Keys(s.artifact.dirs)) {
@@ -418,7 +416,7 @@ func (s *survey) reach(dir, source string) map[string]bool {
 	for len(queue) > 0 {
 		at := queue[0]
 		queue = queue[1:]
-		for _, to := range s.meant(at.Path) {
+		for _, to := range s.directories(at.Path) {
 			if to == "." && at.Source != source { // a path in another repository, most likely
 				continue
 			}
@@ -466,8 +464,8 @@ func (s *survey) closure(dir string, components []string) []string {
 	return out.names
 }
 
-// meant returns the directories of the repository that a path of a Kustomization means.
-func (s *survey) meant(written string) []string {
+// directories returns the directories of the repository that a path of a Kustomization means.
+func (s *survey) directories(written string) []string {
 	pattern := pathPattern(written)
 	if pattern == nil {
 		if dir := clean(written); s.artifact.isDir(dir) {
@@ -499,7 +497,7 @@ func pathPattern(written string) *regexp.Regexp {
 	const mark = "\x00"
 	text := regexp.QuoteMeta(clean(placeholder.ReplaceAllString(written, mark)))
 	if strings.Trim(text, mark+"/") == "" {
-		return noPath // it says nothing
+		return noPath // it could be any directory
 	}
 	pattern, err := regexp.Compile("^" + strings.ReplaceAll(text, mark, `[^/]+`) + "$")
 	if err != nil { // not possible: the rest of the text is quoted
@@ -521,8 +519,8 @@ func selfApplying(o manifest.Object, file string) (string, bool) {
 	return dir, dir != "." && strings.HasPrefix(file, dir+"/")
 }
 
-// clusterName is the last part of a path that says something, such as `main` for kubernetes/main/flux. A number gets
-// the part before it. The environment is that of clusters/<environment>/<cluster>.
+// clusterName returns the last part of a path that is not generic, such as `main` for kubernetes/main/flux. A number
+// gets the environment before it. The environment is that of clusters/<environment>/<cluster>; "" without one.
 func clusterName(dir string) (name, environment string) {
 	parts := strings.Split(strings.ToLower(dir), "/")
 	end := len(parts) - 1

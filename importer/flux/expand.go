@@ -14,6 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
+// expand reads one object and registers its unit. A *missingError means that an object which it refers to is not known
+// yet, and errLate that all other units must be read first: then it registers nothing.
 func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
 	k := keyOf(p.object)
 	if u, ok := c.units[k]; ok {
@@ -26,9 +28,9 @@ func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
 		return expansion{}, fmt.Errorf("Kustomizations are nested more than %d levels deep", maxDepth) //nolint:staticcheck // a kind's name begins the message
 	}
 	if k.Kind == kindResourceSet {
-		return expandSet(ctx, c, p)
+		return c.expandSet(ctx, p)
 	}
-	if !p.late && !suspended(p.object) && len(optional(c, p.object)) > 0 {
+	if !p.late && !suspended(p.object) && len(c.optionalReferences(p.object)) > 0 {
 		return expansion{}, errLate
 	}
 	out := expansion{}
@@ -39,7 +41,7 @@ func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
 		out, err = c.expandKustomization(ctx, p)
 	}
 	if err == nil && p.late {
-		c.absent = append(c.absent, optional(c, p.object)...)
+		c.absent = append(c.absent, c.optionalReferences(p.object)...)
 	}
 	return out, err
 }
@@ -92,7 +94,7 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		return expansion{}, fmt.Errorf("spec.sourceRef: %w", err)
 	}
 	dir := clean(ks.Spec.Path)
-	if name := a.lacks(dir); name != "" {
+	if name := a.missingSubmodule(dir); name != "" {
 		return expansion{}, fmt.Errorf("spec.path: the submodule %s is not in the commit, and Flux builds its files (add a kustomization.yaml that names what to build, or remove recurseSubmodules)", name)
 	}
 	m, err := c.produce(ctx, k, a, dir, k.Namespace, &ks.Spec)

@@ -136,19 +136,33 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		return nil, fmt.Errorf("%q is not a directory of the repository", root)
 	}
 	first, err := c.root(ctx, a, root)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		c.fail(c.unbuilt(root), err)
-		describe(c, c.units[c.order[0]])
-		return []Unit{*c.units[c.order[0]]}, ctx.Err()
+	} else if err := c.expandAll(ctx, first); err != nil {
+		return nil, err
 	}
-	work := agenda{queue: []pending{first}}
+	c.recheckSelectors()
+	c.recheckOptional()
+	out := make([]Unit, 0, len(c.order))
+	for _, k := range c.order {
+		c.describe(c.units[k])
+		out = append(out, *c.units[k])
+	}
+	return out, nil
+}
+
+// expandAll expands the root and everything that comes out of it. The error is that of a limit or of the context.
+func (c *cluster) expandAll(ctx context.Context, root pending) error {
+	work := agenda{queue: []pending{root}}
 	for p, ok := work.next(); ok; p, ok = work.next() {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		if len(c.units) >= maxUnits {
-			return nil, fmt.Errorf("the cluster has more than %d Kustomizations, HelmReleases and ResourceSets",
-				maxUnits)
+			return fmt.Errorf("the cluster has more than %d Kustomizations, HelmReleases and ResourceSets", maxUnits)
 		}
 		found, err := c.expand(ctx, p)
 		missing, waits := errors.AsType[*missingError](err)
@@ -163,21 +177,13 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		case err != nil:
 			c.fail(p, err)
 		default:
-			work.queue, work.waiting = arrived(c, found, work.queue, work.waiting)
-			work.queue = append(work.queue, found.children...)
+			work.add(c, found)
 		}
 	}
 	for _, p := range work.waiting { // nobody else can bring what these wait for
 		c.fail(p, p.err)
 	}
-	recheck(c)
-	recheckOptional(c)
-	out := make([]Unit, 0, len(c.order))
-	for _, k := range c.order {
-		describe(c, c.units[k])
-		out = append(out, *c.units[k])
-	}
-	return out, nil
+	return nil
 }
 
 // agenda is what is not expanded yet.
@@ -187,6 +193,7 @@ type agenda struct {
 	late    []pending // until the queue is empty, one by one
 }
 
+// next takes the next object off the agenda; false if only waiting ones are left.
 func (a *agenda) next() (pending, bool) {
 	if len(a.queue) == 0 && len(a.late) > 0 { // HelmReleases last: they bring nothing that others refer to
 		n := max(0, slices.IndexFunc(a.late, func(p pending) bool { return p.object.Kind() != kindHelmRelease }))
@@ -201,26 +208,25 @@ func (a *agenda) next() (pending, bool) {
 	return p, true
 }
 
-// arrived moves to the queue what waited for one of the objects that were found.
-func arrived(c *cluster, found expansion, queue, waiting []pending) (ready, still []pending) {
-	if len(found.objects) == 0 {
-		return queue, waiting
+// add queues what waited for one of the objects that a unit brings, then the units among them.
+func (a *agenda) add(c *cluster, found expansion) {
+	if len(found.objects) > 0 {
+		a.waiting = slices.DeleteFunc(a.waiting, func(p pending) bool {
+			ready := c.mayHave(p.missing, found.objects)
+			if ready {
+				a.queue = append(a.queue, p)
+			}
+			return ready
+		})
 	}
-	for _, p := range waiting {
-		if appeared(c, p.missing, found.objects) {
-			queue = append(queue, p)
-		} else {
-			still = append(still, p)
-		}
-	}
-	return queue, still
+	a.queue = append(a.queue, found.children...)
 }
 
-// appeared reports whether an object that was missing may be there, with some that are new. An ExternalArtifact is in
-// no file: a generator makes it.
-func appeared(c *cluster, missing Key, found []manifest.Object) bool {
+// mayHave reports whether the cluster may have an object that was missing, now that a unit has brought some. An
+// ExternalArtifact is in no file: a generator makes it.
+func (c *cluster) mayHave(missing Key, brought []manifest.Object) bool {
 	if missing.Kind == kindExternalArtifact {
-		return slices.ContainsFunc(found,
+		return slices.ContainsFunc(brought,
 			func(o manifest.Object) bool { return keyOf(o).Kind == kindArtifactGenerator })
 	}
 	_, ok := c.objects[missing]
@@ -239,9 +245,10 @@ type pending struct {
 	missing Key
 }
 
+// expansion is what a unit brings.
 type expansion struct {
-	objects  []manifest.Object
-	children []pending
+	objects  []manifest.Object // that others refer to, or that become units
+	children []pending         // the units among them
 }
 
 // root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there.
@@ -296,10 +303,11 @@ func synthetic(dir string, source Key) manifest.Object {
 	return manifest.Object{
 		"apiVersion": groupKustomize + "/v1", "kind": kindKustomization,
 		"metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
-		"spec": map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{
-			"kind": kindGitRepository,
-			"name": source.Name, "namespace": source.Namespace,
-		}},
+		"spec": map[string]any{
+			"path": dir, "prune": true, "sourceRef": map[string]any{
+				"kind": kindGitRepository, "name": source.Name, "namespace": source.Namespace,
+			},
+		},
 	}
 }
 
@@ -338,8 +346,7 @@ func (c *cluster) guessSelf(objects []manifest.Object) {
 		if k.Group != groupKustomize || decode(o, &ks) != nil || ks.Spec.SourceRef.Kind != kindGitRepository {
 			continue
 		}
-		names[Key{Group: groupSource, Kind: kindGitRepository, Namespace: orDefault(ks.Spec.SourceRef.Namespace,
-			k.Namespace), Name: ks.Spec.SourceRef.Name}] = true
+		names[sourceKey(k.Namespace, ks.Spec.SourceRef)] = true
 	}
 	if len(names) == 1 {
 		for k := range names {
@@ -376,7 +383,7 @@ func (c *cluster) mayBring(o manifest.Object) bool {
 			return false
 		}
 	}
-	return mentionedBy(c, o, describing(groupKustomize, groupHelm, groupOperator))
+	return c.mayContain(o, describing(groupKustomize, groupHelm, groupOperator))
 }
 
 // describing matches files that may contain objects of one of the API groups.
@@ -386,10 +393,10 @@ func describing(groups ...string) func(name string, data []byte) bool {
 	}
 }
 
-// mentionedBy reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a
+// mayContain reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a
 // missing directory: Flux does not remove what an earlier commit had there. It matches a source that cannot be read,
 // too.
-func mentionedBy(c *cluster, o manifest.Object, has func(name string, data []byte) bool) bool {
+func (c *cluster) mayContain(o manifest.Object, has func(name string, data []byte) bool) bool {
 	// without spec, a ResourceSet mentions nothing, and a Kustomization builds the root of its source
 	spec, _ := o["spec"].(map[string]any)
 	if o.Kind() == kindResourceSet {
@@ -404,7 +411,7 @@ func mentionedBy(c *cluster, o manifest.Object, has func(name string, data []byt
 	// otherwise it fails, and its path is that of a file here
 	if decode(o, &ks) == nil && ks.Spec.SourceRef.Kind == kindGitRepository {
 		var err error
-		if from, err = contentBehind(c, sourceKey(keyOf(o).Namespace, ks.Spec.SourceRef)); err != nil {
+		if from, err = c.contentBehind(sourceKey(keyOf(o).Namespace, ks.Spec.SourceRef)); err != nil {
 			return true
 		}
 	}

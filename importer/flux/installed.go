@@ -75,7 +75,7 @@ func (s *survey) versions() map[string][]Installed {
 			placed := false
 			for dir, reached := range s.within {
 				switch {
-				case one.Path != "" && slices.Contains(s.meant(one.Path), dir):
+				case one.Path != "" && slices.Contains(s.directories(one.Path), dir):
 					synced[dir], placed = append(synced[dir], found), true
 				case one.Path == "" && (reached[name] || selfNaming(name, &applying{Path: dir})):
 					own[dir], placed = append(own[dir], found), true

@@ -186,10 +186,9 @@ func (s *syncing) kustomization(ctx context.Context, b Builder, dir string) (man
 	o := manifest.Object{
 		"apiVersion": groupKustomize + "/v1", "kind": kindKustomization,
 		"metadata": map[string]any{"name": s.Name, "namespace": s.Namespace},
-		"spec": map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{
-			"kind": s.Kind,
-			"name": s.Name,
-		}},
+		"spec": map[string]any{
+			"path": dir, "prune": true, "sourceRef": map[string]any{"kind": s.Kind, "name": s.Name},
+		},
 	}
 	var patches []kustypes.Patch
 	for _, p := range s.Patches { // the others are about Flux's own Deployments, which are not read

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// generated is the kustomization.yaml that kustomize-controller builds: the one in the directory, or a new one that
+// generated returns the kustomization.yaml that kustomize-controller builds: the one in the directory, or a new one that
 // lists the directory's manifests, with what the Kustomization object adds. The rules are those of
 // Generator.GenerateManifest in github.com/fluxcd/pkg/kustomize v1.41.0.
 func generated(a view, dir string, spec *kustomizev1.KustomizationSpec) (name string, data []byte, err error) {
@@ -84,6 +84,7 @@ func manifests(a view, dir string) []string {
 	return out
 }
 
+// extend adds to a kustomization what the spec of the Kustomization object adds.
 func extend(k *kustypes.Kustomization, a view, dir string, spec *kustomizev1.KustomizationSpec) error {
 	if spec.TargetNamespace != "" {
 		k.Namespace = spec.TargetNamespace

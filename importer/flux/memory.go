@@ -22,8 +22,8 @@ type Memory interface {
 	Put(key string, value []byte)
 }
 
-// made is what a Kustomization makes of a directory, before its children are followed.
-type made struct {
+// product is what a Kustomization makes of a directory, before its children are followed.
+type product struct {
 	Pieces []piece
 	Reads  []string
 	Notes  []string
@@ -37,7 +37,7 @@ type piece struct {
 }
 
 // objects returns the objects that Import looks into.
-func (m *made) objects() []manifest.Object {
+func (m *product) objects() []manifest.Object {
 	var out []manifest.Object
 	for _, p := range m.Pieces {
 		if p.Object != nil {
@@ -59,12 +59,12 @@ func document(stream []byte, o manifest.Object) ([]byte, error) {
 // produce builds a directory, substitutes variables and adds metadata, or recalls the result. k is the unit's.
 func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespace string,
 	spec *kustomizev1.KustomizationSpec,
-) (*made, error) {
-	key, err := productKey(c, dir, namespace, spec)
+) (*product, error) {
+	key, err := c.productKey(dir, namespace, spec)
 	if err != nil {
 		return nil, err
 	}
-	known, others := recall(c.Importer, key, a)
+	known, others := c.recall(key, a)
 	if known != nil {
 		return known, nil
 	}
@@ -85,7 +85,7 @@ func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespac
 	if err != nil {
 		return nil, err
 	}
-	out := &made{Reads: reads, Notes: notes}
+	out := &product{Reads: reads, Notes: notes}
 	for _, o := range built {
 		var p piece
 		if k := keyOf(o); expands(k) || isReferred(k) {
@@ -108,7 +108,7 @@ func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespac
 }
 
 // productKey is a digest of everything that produce depends on but the files.
-func productKey(c *cluster, dir, namespace string, spec *kustomizev1.KustomizationSpec) (string, error) {
+func (c *cluster) productKey(dir, namespace string, spec *kustomizev1.KustomizationSpec) (string, error) {
 	in := struct {
 		What, Dir, Namespace string
 		Spec                 *kustomizev1.KustomizationSpec
@@ -141,15 +141,15 @@ func digest(parts ...[]byte) string {
 const maxVariants = 8
 
 // recall returns the result under a key that holds for the commit; otherwise nil and the other results, encoded.
-func recall(i *Importer, key string, a *artifact) (known *made, others [][]byte) {
+func (i *Importer) recall(key string, a *artifact) (known *product, others [][]byte) {
 	if i.Memory == nil {
 		return nil, nil
 	}
 	for r := wire.NewReader(i.Memory.Get(key)); r.More(); {
 		one := r.Bytes()
 		result := wire.NewReader(one)
-		if holds(result, i, a) {
-			if out := thaw(result); result.Err() == nil {
+		if i.holds(result, a) {
+			if out := decodeProduct(result); result.Err() == nil {
 				return out, nil
 			}
 			continue // damaged
@@ -160,8 +160,8 @@ func recall(i *Importer, key string, a *artifact) (known *made, others [][]byte)
 }
 
 // store keeps a result with its trace before the others. What cannot be encoded is made again.
-func store(m Memory, key string, t *trace, latest *made, others [][]byte) {
-	one, err := freeze(t.append(nil), latest)
+func store(m Memory, key string, t *trace, latest *product, others [][]byte) {
+	one, err := appendProduct(t.append(nil), latest)
 	if err != nil {
 		return
 	}
@@ -172,7 +172,7 @@ func store(m Memory, key string, t *trace, latest *made, others [][]byte) {
 	m.Put(key, out)
 }
 
-func freeze(out []byte, m *made) (_ []byte, err error) {
+func appendProduct(out []byte, m *product) (_ []byte, err error) {
 	out = wire.AppendTexts(wire.AppendTexts(out, m.Reads), m.Notes)
 	out = wire.AppendUint(out, uint64(len(m.Pieces)))
 	for _, p := range m.Pieces {
@@ -188,8 +188,8 @@ func freeze(out []byte, m *made) (_ []byte, err error) {
 	return out, nil
 }
 
-func thaw(r *wire.Reader) *made {
-	out := &made{Reads: r.Texts(), Notes: r.Texts()}
+func decodeProduct(r *wire.Reader) *product {
+	out := &product{Reads: r.Texts(), Notes: r.Texts()}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		p := piece{Text: r.Text()}
 		if object, ok := r.Value().(map[string]any); ok {
@@ -218,7 +218,7 @@ func (t *trace) append(out []byte) []byte {
 }
 
 // holds reads a trace and reports whether an artifact gives the same answers.
-func holds(r *wire.Reader, i *Importer, a *artifact) bool {
+func (i *Importer) holds(r *wire.Reader, a *artifact) bool {
 	same := true
 	for _, answer := range []func(name string) string{
 		a.kind,

@@ -19,9 +19,9 @@ type reference struct {
 	standIn string // the file with the values; "" for an optional reference
 }
 
-// optional returns the references of a Kustomization or HelmRelease whose objects need not be in Git, and are not known
+// optionalReferences returns the references of a Kustomization or HelmRelease whose objects need not be in Git, and are not known
 // (yet).
-func optional(c *cluster, o manifest.Object) []reference {
+func (c *cluster) optionalReferences(o manifest.Object) []reference {
 	of := keyOf(o)
 	var out []reference
 	add := func(field, kind, name string, optional bool) {
@@ -68,25 +68,26 @@ func mayRefer(o manifest.Object) bool {
 // recheckOptional fails the units for which an optional object counted as absent although the cluster has it, or may
 // have it: a unit that was read later brings it, or one that is suspended or cannot be built. What such a unit brings
 // fails too.
-func recheckOptional(c *cluster) {
+func (c *cluster) recheckOptional() {
 	failed := map[Key]error{}
 	for _, ref := range c.absent {
 		if u := c.units[ref.of]; u == nil || u.Err != nil || u.Suspended || failed[ref.of] != nil {
 			continue
 		}
-		if _, ok := c.objects[ref.key]; ok && ref.standIn != "" {
+		_, brought := c.objects[ref.key]
+		switch {
+		case brought && ref.standIn != "":
 			failed[ref.of] = fmt.Errorf("%s: a unit that is read later brings %s (remove %s)", ref.field, ref.key,
 				ref.standIn)
 			continue
-		} else if ref.standIn != "" {
+		case ref.standIn != "":
 			continue
-		}
-		if _, ok := c.objects[ref.key]; ok {
+		case brought:
 			failed[ref.of] = fmt.Errorf("%s: %s is optional, and a unit that is read later brings it (remove optional: true)", ref.field, ref.key)
 			continue
 		}
 		names := func(_ string, data []byte) bool { return namesObject(data, ref.key.Name) }
-		if k, why := unknown(c, names); why != "" {
+		if k, why := c.unreadUnit(names); why != "" {
 			failed[ref.of] = fmt.Errorf("%s: %s is optional, and %s may bring it, which %s, so it is unknown whether the cluster has it", ref.field, ref.key, k, why)
 		}
 	}

@@ -72,11 +72,11 @@ type mention struct {
 // facts are what an import has to know of every file of a commit.
 type facts struct {
 	Mentions []mention
-	more
+	rareFacts
 }
 
-// more are the facts that only some files have.
-type more struct {
+// rareFacts are the facts that only some files have.
+type rareFacts struct {
 	Applies []applying `json:",omitempty"`
 	Sources []string   `json:",omitempty"` // kinds and names of the sources in the file
 	Syncs   []syncing  `json:",omitempty"`
@@ -129,7 +129,7 @@ func (f *facts) append(out []byte) ([]byte, error) {
 	if len(f.Applies)+len(f.Sources)+len(f.Syncs)+len(f.Installed) == 0 {
 		return wire.AppendText(out, ""), nil
 	}
-	text, err := json.Marshal(f.more)
+	text, err := json.Marshal(f.rareFacts)
 	return wire.AppendText(out, text), err
 }
 
@@ -139,7 +139,7 @@ func (f *facts) read(r *wire.Reader) {
 		k := Key{Group: r.Text(), Kind: r.Text(), Namespace: r.Text(), Name: r.Text()}
 		f.Mentions = append(f.Mentions, mention{k, int(r.Uint())}) //nolint:gosec // a wrong line is only shown
 	}
-	if text := r.Bytes(); len(text) > 0 && json.Unmarshal(text, &f.more) != nil {
+	if text := r.Bytes(); len(text) > 0 && json.Unmarshal(text, &f.rareFacts) != nil {
 		r.Fail()
 	}
 }

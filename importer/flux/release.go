@@ -171,14 +171,14 @@ func (c *cluster) chartOf(s chartSpec, out *Release) error {
 		}
 		return nil
 	case kindGitRepository, kindBucket:
-		return gitChart(c, key, s, out)
+		return c.gitChart(key, s, out)
 	default:
 		return fmt.Errorf("charts from %s are not supported", s.kind)
 	}
 }
 
 // gitChart finds a chart in the files of a GitRepository, or of a Bucket that is pushed from this repository.
-func gitChart(c *cluster, key Key, s chartSpec, out *Release) error {
+func (c *cluster) gitChart(key Key, s chartSpec, out *Release) error {
 	a, err := c.artifactOf(key)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func gitChart(c *cluster, key Key, s chartSpec, out *Release) error {
 	if out.Repository, out.Path = a.of.name, dir; out.Repository == "" {
 		out.Path = a.of.at(dir) // a Bucket can be pushed from a directory
 	}
-	if out.Without, err = c.lacking(a, dir); err != nil {
+	if out.Without, err = c.leftOut(a, dir); err != nil {
 		return err
 	}
 	if len(s.valuesFiles) > 0 {

@@ -75,7 +75,7 @@ var errLate = errors.New("it is read after the other units")
 const oneID, otherID = "999999999", "1000000000"
 
 // expandSet reads a ResourceSet. The objects that it brings are at its own place.
-func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
+func (c *cluster) expandSet(ctx context.Context, p pending) (expansion, error) {
 	if strings.EqualFold(p.object.Annotation(annotationReconcile), "disabled") {
 		c.unit(p).Suspended = true
 		return expansion{}, nil
@@ -135,9 +135,10 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 // resources builds the objects of a ResourceSet.
 func (set *resourceSet) resources(ctx context.Context, sources []source) ([]manifest.Object, error) {
 	steps := set.Spec.Steps
-	if whole := (step{Resources: set.Spec.Resources, ResourcesTemplate: set.Spec.ResourcesTemplate}); len(steps) == 0 {
-		steps = []step{whole}
-	} else if len(whole.Resources) > 0 || whole.ResourcesTemplate != "" {
+	single := step{Resources: set.Spec.Resources, ResourcesTemplate: set.Spec.ResourcesTemplate}
+	if len(steps) == 0 {
+		steps = []step{single}
+	} else if len(single.Resources) > 0 || single.ResourcesTemplate != "" {
 		return nil, errors.New("spec.steps cannot be used with spec.resources or spec.resourcesTemplate (move them into a step)")
 	}
 	for n, one := range set.Spec.Steps {

@@ -173,9 +173,9 @@ func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool
 	return out
 }
 
-// recheck fails each ResourceSet whose selectors match other providers now than when it was built, or may match
+// recheckSelectors fails each ResourceSet whose selectors match other providers now than when it was built, or may match
 // providers that are unknown.
-func recheck(c *cluster) {
+func (c *cluster) recheckSelectors() {
 	fail := func(one selection, err error) {
 		if u := c.units[one.of]; u != nil && u.Err == nil {
 			u.Err, u.Brings = err, true
@@ -189,20 +189,21 @@ func recheck(c *cluster) {
 	if len(c.sets.selections) == 0 {
 		return
 	}
-	if k, why := unknown(c, describing(groupKustomize, groupOperator)); why != "" {
+	if k, why := c.unreadUnit(describing(groupKustomize, groupOperator)); why != "" {
 		for _, one := range c.sets.selections {
 			fail(one, fmt.Errorf("spec.inputsFrom: its selector may match providers of %s, which %s, so they are unknown (name the providers instead)", k, why))
 		}
 	}
 }
 
-// unknown returns a unit that may bring what has matches and is not built, and why it is not.
-func unknown(c *cluster, has func(name string, data []byte) bool) (k Key, why string) {
+// unreadUnit returns a unit that may bring what has matches and is not built, and why it is not built; "" if there is
+// none.
+func (c *cluster) unreadUnit(has func(name string, data []byte) bool) (k Key, why string) {
 	for _, k := range c.order {
 		u := c.units[k]
 		spec, _ := u.object["spec"].(map[string]any)
 		switch failed := u.Err != nil && !errors.Is(u.Err, errElsewhere) && spec["kubeConfig"] == nil; {
-		case k.Kind == kindHelmRelease || !failed && !u.Suspended || !mentionedBy(c, u.object, has):
+		case k.Kind == kindHelmRelease || !failed && !u.Suspended || !c.mayContain(u.object, has):
 		case failed:
 			return k, "cannot be built"
 		default:
@@ -290,8 +291,7 @@ func permuted(ctx context.Context, all []provider, empty bool) ([]map[string]any
 // inputName is the key of a provider's inputs: lower case, with one underscore for spaces and punctuation.
 func inputName(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
-		return unicode.IsSpace(r) ||
-			unicode.IsPunct(r)
+		return unicode.IsSpace(r) || unicode.IsPunct(r)
 	})
 	for n, word := range words {
 		words[n] = strings.Map(func(r rune) rune {

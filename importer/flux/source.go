@@ -30,7 +30,7 @@ func sourceKey(namespace string, ref kustomizev1.CrossNamespaceSourceReference) 
 	return Key{Group: groupSource, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, namespace), Name: ref.Name}
 }
 
-// artifactOf gives the files of a source, if it is this repository or one that the fleet declares.
+// artifactOf returns the files of a source, if it is this repository or one that the fleet declares.
 func (c *cluster) artifactOf(key Key) (*artifact, error) {
 	if a, ok := c.artifacts[key]; ok {
 		return a, nil
@@ -42,14 +42,14 @@ func (c *cluster) artifactOf(key Key) (*artifact, error) {
 		}
 		return a, err
 	}
-	repo, err := gitRepository(c, key)
+	repo, err := c.gitRepository(key)
 	if err != nil {
 		return nil, err
 	}
 	if len(repo.Spec.Include) > 0 {
 		return nil, fmt.Errorf("%s: spec.include is not supported", key)
 	}
-	from, err := contentBehind(c, key)
+	from, err := c.contentBehind(key)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (c *cluster) artifactOf(key Key) (*artifact, error) {
 }
 
 // gitRepository returns the object; one without a spec for the cluster's own if that is not in Git.
-func gitRepository(c *cluster, key Key) (*sourcev1.GitRepository, error) {
+func (c *cluster) gitRepository(key Key) (*sourcev1.GitRepository, error) {
 	out := &sourcev1.GitRepository{}
 	o, ok := c.objects[key]
 	if !ok && key != c.self {
@@ -75,8 +75,8 @@ func gitRepository(c *cluster, key Key) (*sourcev1.GitRepository, error) {
 }
 
 // contentBehind returns the files of the repository that a GitRepository fetches.
-func contentBehind(c *cluster, key Key) (*content, error) {
-	repo, err := gitRepository(c, key)
+func (c *cluster) contentBehind(key Key) (*content, error) {
+	repo, err := c.gitRepository(key)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func contentBehind(c *cluster, key Key) (*content, error) {
 // repository, such as "." for all of it.
 const AnnotationPushedFrom = "sluice.dev/pushed-from"
 
-// pushed gives the files of an OCIRepository or a Bucket that is pushed from this repository: the cluster's own, one
+// pushed returns the files of an OCIRepository or a Bucket that is pushed from this repository: the cluster's own, one
 // with the same address and ref, or one with AnnotationPushedFrom.
 func (c *cluster) pushed(key Key) (*artifact, error) {
 	o, known := c.objects[key]
@@ -118,17 +118,17 @@ func (c *cluster) pushed(key Key) (*artifact, error) {
 	default:
 		return nil, fmt.Errorf("%s %w (if it is pushed from a directory of this repository, name the directory in its annotation %s, such as %q; to keep the object on the branch as it is, list its file in spec.import[].ignore)", key, errElsewhere, AnnotationPushedFrom, ".")
 	}
-	whole, err := c.repository(c.commit, &sourcev1.GitRepositorySpec{Ignore: repo.Spec.Ignore})
+	all, err := c.repository(c.commit, &sourcev1.GitRepositorySpec{Ignore: repo.Spec.Ignore})
 	if err != nil || clean(from) == "." {
-		return whole, err
+		return all, err
 	}
 	from = clean(from)
-	if !whole.isDir(from) {
+	if !all.isDir(from) {
 		return nil, fmt.Errorf("%s: the annotation %s names %q, which is not a directory of the repository", key,
 			AnnotationPushedFrom, from)
 	}
 	files := map[string]string{}
-	for name, original := range whole.files {
+	for name, original := range all.files {
 		if inside, ok := strings.CutPrefix(name, from+"/"); ok {
 			files[inside] = original
 		}
@@ -153,7 +153,7 @@ func (c *cluster) own(key Key, repo *sourcev1.GitRepository) bool {
 	if decode(o, &self) != nil { // the cluster's own repository reports that error
 		return false
 	}
-	return giturl.Key(repo.Spec.URL) == giturl.Key(self.Spec.URL) && branch(repo) == branch(&self)
+	return giturl.Key(repo.Spec.URL) == giturl.Key(self.Spec.URL) && refText(repo) == refText(&self)
 }
 
 // refName is the full name of the branch or tag that a GitRepository fetches; "" if it is another kind of reference.
@@ -174,7 +174,8 @@ func refName(repo *sourcev1.GitRepository) string {
 	}
 }
 
-func branch(repo *sourcev1.GitRepository) string {
+// refText is equal for GitRepositories that fetch the same reference.
+func refText(repo *sourcev1.GitRepository) string {
 	if r := repo.Spec.Reference; r != nil {
 		return strings.Join([]string{r.Branch, r.Tag, r.SemVer, r.Name, r.Commit}, "\x00")
 	}
@@ -201,7 +202,7 @@ type artifactGenerator struct {
 	} `json:"artifacts"`
 }
 
-// generatedArtifact gives the files of an ExternalArtifact that an ArtifactGenerator of the cluster makes of this
+// generatedArtifact returns the files of an ExternalArtifact that an ArtifactGenerator of the cluster makes of this
 // repository.
 func (c *cluster) generatedArtifact(namespace, name string) (*artifact, error) {
 	key := Key{Kind: kindExternalArtifact, Namespace: namespace, Name: name}
@@ -233,6 +234,8 @@ func (c *cluster) generatedArtifact(namespace, name string) (*artifact, error) {
 	return nil, &missingError{key: key}
 }
 
+// copyAll applies the copy rules of one artifact of a generator. It returns the files: path in the artifact → path in the
+// commit.
 func (c *cluster) copyAll(of Key, g *artifactGenerator, index int) (map[string]string, error) {
 	files := map[string]string{}
 	for _, rule := range g.Artifacts[index].Copy {

@@ -31,15 +31,15 @@ func (c *cluster) referred(key Key) (o manifest.Object, standIn string, err erro
 	if err != nil {
 		return nil, "", err
 	}
-	out, err := standing(key, data)
+	out, err := parseStandIn(key, data)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}
 	return out, name, nil
 }
 
-// standing reads a file with values that stand in for an object.
-func standing(key Key, data []byte) (manifest.Object, error) {
+// parseStandIn reads a file with values that stand in for an object.
+func parseStandIn(key Key, data []byte) (manifest.Object, error) {
 	if err := manifest.Check(data, manifest.DefaultBudget()); err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables
 	return out, nil
 }
 
-// dataOf gives the data of a ConfigMap or Secret, decoded. encrypted says that SOPS has encrypted the values.
+// dataOf returns the data of a ConfigMap or Secret, decoded. encrypted says that SOPS has encrypted the values.
 func dataOf(o manifest.Object) (data map[string]string, encrypted bool, err error) {
 	data = map[string]string{}
 	_, encrypted = o["sops"].(map[string]any)
@@ -134,7 +134,7 @@ func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest
 	if err != nil {
 		return nil, err
 	}
-	kept := expression.ReplaceAllStringFunc(string(text), func(ref string) string {
+	escaped := expression.ReplaceAllStringFunc(string(text), func(ref string) string {
 		name := expression.FindStringSubmatch(ref)[1]
 		if _, ok := v.sealed[name]; !ok {
 			return ref
@@ -143,7 +143,7 @@ func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest
 		return "$" + ref // $${name} stays as ${name}
 	})
 	asked, missing := "", false // the library stops at the first variable that it misses
-	replaced, err := envsubst.Eval(kept, func(name string) (string, bool) {
+	replaced, err := envsubst.Eval(escaped, func(name string) (string, bool) {
 		value, ok := v.values[name]
 		asked, missing = name, !ok
 		return value, ok || !v.strict

@@ -37,7 +37,7 @@ type artifact struct {
 	digests map[string]string   // of the names of directories, for namesDigest
 
 	of         *content            // whose files a GitRepository's artifact has; nil for another artifact
-	left       map[string][]string // see lacking
+	left       map[string][]string // see leftOut
 	submodules []string            // of the repository, which source-controller checks out and the artifact lacks
 }
 
@@ -93,8 +93,8 @@ func (a *artifact) isFile(name string) bool { _, ok := a.files[name]; return ok 
 // names lists a directory.
 func (a *artifact) names(dir string) []string { return a.dirs[dir] }
 
-// lacks returns a submodule whose files would be among those that Flux builds without a kustomization; "" for none.
-func (a *artifact) lacks(dir string) string {
+// missingSubmodule returns a submodule whose files would be among those that Flux builds without a kustomization; "" for none.
+func (a *artifact) missingSubmodule(dir string) string {
 	if _, ok := kustomizationFile(a, dir); ok { // it names its files, and one that is missing is an error
 		return ""
 	}
@@ -208,22 +208,20 @@ func checkedOut(files, sparse []string) []string {
 	}
 	var out []string
 	for _, name := range files {
-		if slices.ContainsFunc(sparse, func(dir string) bool {
-			return strings.HasPrefix(name,
-				strings.TrimPrefix(dir, "./"))
-		}) {
+		begins := func(dir string) bool { return strings.HasPrefix(name, strings.TrimPrefix(dir, "./")) }
+		if slices.ContainsFunc(sparse, begins) {
 			out = append(out, name)
 		}
 	}
 	return out
 }
 
-// ignoring gives the files of an artifact that source-controller makes of a repository: without those that
+// ignoring returns the files of an artifact that source-controller makes of a repository: without those that
 // .sourceignore files, the GitRepository's spec.ignore and Flux's default patterns exclude. It recalls what an import
 // of the same names and patterns excluded.
 func (i *Importer) ignoring(of *content, files []string, spec *string) (map[string]string, error) {
 	var patterns []gitignore.Pattern
-	said := [][]byte{[]byte("ignoring"), []byte(strings.Join(files, "\x00"))}
+	inputs := [][]byte{[]byte("ignoring"), []byte(strings.Join(files, "\x00"))} // of the key in Memory
 	for _, name := range files {
 		if path.Base(name) != sourceignore.IgnoreFile {
 			continue
@@ -237,13 +235,13 @@ func (i *Importer) ignoring(of *content, files []string, spec *string) (map[stri
 			at = append(at, strings.Split(dir, "/")...)
 		}
 		patterns = append(patterns, sourceignore.ReadPatterns(bytes.NewReader(data), at)...)
-		said = append(said, data)
+		inputs = append(inputs, data)
 	}
 	if spec != nil {
 		patterns = append(patterns, sourceignore.ReadPatterns(strings.NewReader(*spec), domain())...)
-		said = append(said, []byte("spec "+*spec))
+		inputs = append(inputs, []byte("spec "+*spec))
 	}
-	excluded, known, key := map[string]bool{}, false, digest(said...)
+	excluded, known, key := map[string]bool{}, false, digest(inputs...)
 	if i.Memory != nil {
 		if r := wire.NewReader(i.Memory.Get(key)); r.More() {
 			for _, name := range r.Texts() {
