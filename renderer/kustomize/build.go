@@ -16,20 +16,20 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// release is the version of the `kustomize` command that contains this version of the library.
-const release = "v5.8.2"
+// kustomizeVersion is the version of the `kustomize` command that contains this version of the library.
+const kustomizeVersion = "v5.8.2"
 
 // Builder runs builds. It is safe for concurrent use.
 type Builder struct {
-	budget manifest.Budget
-	free   bool
+	budget  manifest.Budget
+	anyFile bool
 }
 
 // NewBuilder returns a builder. Every text that it parses as YAML must stay within the budget.
 func NewBuilder(budget manifest.Budget) *Builder { return &Builder{budget: budget} }
 
 // AnyFile returns a builder whose kustomizations may read any file of the bundle, like Walker.AnyFile.
-func (b *Builder) AnyFile() *Builder { return &Builder{budget: b.budget, free: true} }
+func (b *Builder) AnyFile() *Builder { return &Builder{budget: b.budget, anyFile: true} }
 
 // Build returns the objects of `kustomize build root`, in its order. The files must include those of Walker.Closure.
 // When the context ends, the build stops before it reads the next file. It refuses helmCharts.
@@ -47,20 +47,20 @@ func (b *Builder) BuildCharts(ctx context.Context, files []File, root string, in
 		return nil, err
 	}
 	walker := NewWalker(tree, b.budget)
-	walker.free, walker.charts = b.free, inflate != nil
+	walker.anyFile, walker.charts = b.anyFile, inflate != nil
 	r, err := walker.reach(root)
 	if err != nil {
 		return nil, err
 	}
-	if tree, err = walker.inflated(ctx, tree, r, path.Clean(root), inflate); err != nil {
+	if tree, err = walker.inflateCharts(ctx, tree, r, path.Clean(root), inflate); err != nil {
 		return nil, err
 	}
-	objects, err := b.run(ctx, job{tree: tree, root: path.Clean(root), ownDescription: r.openAPI, free: b.free})
+	objects, err := b.run(ctx, job{tree: tree, root: path.Clean(root), ownDescription: r.openAPI, anyFile: b.anyFile})
 	if err != nil {
 		return nil, fmt.Errorf("kustomize build %s: %w", root, err)
 	}
 	if walker.directory(path.Clean(root)).managedBy {
-		restamp(objects)
+		setManagedBy(objects)
 	}
 	return objects, nil
 }
@@ -70,7 +70,7 @@ type job struct {
 	tree           *memory
 	root           string
 	ownDescription bool
-	free           bool // files may be anywhere in the tree
+	anyFile        bool // files may be anywhere in the tree
 	keepOrder      bool // keeps the objects in the order of the list instead of sorting them by kind
 	names          *strings.Replacer
 }
@@ -84,7 +84,7 @@ func (b *Builder) run(ctx context.Context, j job) (objects []manifest.Object, er
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, explain(err, j.names)
+		return nil, rewrite(err, j.names)
 	}
 	for _, r := range built.Resources() {
 		decoded, err := convert(r, b.budget)
@@ -101,21 +101,21 @@ func (j job) build(ctx context.Context) (built resmap.ResMap, err error) {
 	defer leave()
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("kustomize panicked: %v (%s)", r, origin(debug.Stack()))
+			err = fmt.Errorf("kustomize panicked: %v (%s)", r, panickedIn(debug.Stack()))
 		}
 	}()
 	options := krusty.MakeDefaultOptions() // the same as the command: built-in plugins and files below the root only
 	if !j.keepOrder {
 		options.Reorder = krusty.ReorderOptionUnspecified
 	}
-	if j.free {
+	if j.anyFile {
 		options.LoadRestrictions = types.LoadRestrictionsNone
 	}
 	return krusty.MakeKustomizer(options).Run(disk{ctx, j.tree}, path.Join(mount, j.root))
 }
 
-// origin returns the function of the library that panicked.
-func origin(stack []byte) string {
+// panickedIn returns the function of the library that panicked.
+func panickedIn(stack []byte) string {
 	for line := range strings.Lines(string(stack)) {
 		if name, _, ok := strings.Cut(line, "("); ok && strings.HasPrefix(name, "sigs.k8s.io/kustomize/") {
 			return path.Base(name)
@@ -124,15 +124,15 @@ func origin(stack []byte) string {
 	return "unknown place"
 }
 
-// restamp sets the label of `managedByLabel` to the version of the kustomize command. The result then equals `kustomize
-// build` and does not depend on the version of this program.
-func restamp(objects []manifest.Object) {
+// setManagedBy sets the label of `managedByLabel` to the version of the kustomize command. The result then equals
+// `kustomize build` and does not depend on the version of this program.
+func setManagedBy(objects []manifest.Object) {
 	ours := "kustomize-" + provenance.GetProvenance().Semver()
 	for _, o := range objects {
 		metadata, _ := o["metadata"].(map[string]any)
 		labels, _ := metadata["labels"].(map[string]any)
 		if labels[konfig.ManagedbyLabelKey] == ours {
-			labels[konfig.ManagedbyLabelKey] = "kustomize-" + release
+			labels[konfig.ManagedbyLabelKey] = "kustomize-" + kustomizeVersion
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (c *Chart) Error(err error) error {
 func (c *Chart) Place() string { return c.at.file + ": " + c.at.field }
 
 // readCharts reads the entries of helmCharts and the values files that they name.
-func readCharts(s *scan, k *types.Kustomization) {
+func (s *scan) readCharts(k *types.Kustomization) {
 	if k.HelmGlobals != nil && path.IsAbs(k.HelmGlobals.ChartHome) {
 		s.fail(s.file.at("helmGlobals.chartHome").refuse(k.HelmGlobals.ChartHome,
 			"is an absolute path: write it relative to the kustomization's directory"))
@@ -150,21 +150,21 @@ func (c *Chart) read(s *scan) error {
 		return fmt.Errorf("%s: %s: the entry has no name: add the chart's name", c.at.file, c.at.field)
 	case strings.HasPrefix(e.Name, "-") || path.IsAbs(e.Name) || strings.ContainsAny(e.Name+e.Version, "\\\x00\n"):
 		return c.at.refuse(e.Name, "is not the name of a chart: correct it")
-	case strings.ContainsAny(e.Version, "/"):
+	case strings.Contains(e.Version, "/"):
 		return c.at.refuse(e.Version, "is neither a version nor a range: correct it")
 	case !slices.Contains([]string{"", "merge", "override", "replace"}, e.ValuesMerge):
 		return c.at.refuse(e.ValuesMerge, "must be merge, override or replace: correct valuesMerge")
 	}
 	// otherwise Kustomize does not read the file
 	if e.ValuesFile != "" && (len(e.ValuesInline) == 0 || e.ValuesMerge != "replace") {
-		data, err := s.parsed(e.ValuesFile, s.file.at("helmCharts[%d].valuesFile", c.Index))
+		data, err := s.readYAML(e.ValuesFile, s.file.at("helmCharts[%d].valuesFile", c.Index))
 		if err != nil {
 			return err
 		}
-		c.valuesFile = append([]byte{}, data...)
+		c.valuesFile = append([]byte{}, data...) // an empty file is not nil
 	}
 	for i, ref := range e.AdditionalValuesFiles {
-		data, err := s.parsed(ref, s.file.at("helmCharts[%d].additionalValuesFiles[%d]", c.Index, i))
+		data, err := s.readYAML(ref, s.file.at("helmCharts[%d].additionalValuesFiles[%d]", c.Index, i))
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (r *Release) Values(defaults []byte) (map[string]any, error) {
 		base = r.valuesFile
 	}
 	if len(r.entry.ValuesInline) > 0 {
-		merged, err := r.merged(base)
+		merged, err := r.mergeInline(base)
 		if err != nil {
 			return nil, err
 		}
@@ -193,14 +193,15 @@ func (r *Release) Values(defaults []byte) (map[string]any, error) {
 		if err := yaml.Unmarshal(text, &values); err != nil {
 			return nil, fmt.Errorf("a values file does not decode: %w", err)
 		}
-		out = overlaid(out, values)
+		out = mergeValues(out, values)
 	}
 	return out, nil
 }
 
-// merged merges valuesInline into a values file with the functions that the library's own generator calls. Its result
-// differs from Helm's merge: null in valuesInline removes the key from the values file, not from the chart's defaults.
-func (r *Release) merged(file []byte) ([]byte, error) {
+// mergeInline merges valuesInline into a values file with the functions that the library's own generator calls. Its
+// result differs from Helm's merge: null in valuesInline removes the key from the values file, not from the chart's
+// defaults.
+func (r *Release) mergeInline(file []byte) ([]byte, error) {
 	inline := r.entry.ValuesInline
 	if r.entry.ValuesMerge == "replace" {
 		return yaml.Marshal(inline)
@@ -233,13 +234,13 @@ func (r *Release) merged(file []byte) ([]byte, error) {
 	return yaml.Marshal(values)
 }
 
-// overlaid merges values files as Helm does: maps merge, everything else is replaced.
-func overlaid(base, over map[string]any) map[string]any {
+// mergeValues merges values files as Helm does: maps merge, everything else is replaced.
+func mergeValues(base, over map[string]any) map[string]any {
 	out := maps.Clone(base)
 	for key, v := range over {
 		below, isMap := v.(map[string]any)
 		if was, ok := out[key].(map[string]any); ok && isMap {
-			v = overlaid(was, below)
+			v = mergeValues(was, below)
 		}
 		out[key] = v
 	}
@@ -257,10 +258,10 @@ func (c *Chart) release(inherited string) *Release {
 	}
 }
 
-// inflated returns the tree with the objects of charts as resources of the kustomizations that list them, and adds them
-// to r.files. The library adds what a generator returns and what a resource has in the same way; the order of objects
-// differs, which a build does not depend on.
-func (w *Walker) inflated(ctx context.Context, tree *memory, r *reach, root string, inflate Inflate) (*memory, error) {
+// inflateCharts returns the tree with the objects of charts as resources of the kustomizations that list them, and adds
+// them to r.files. The library adds what a generator returns and what a resource has in the same way; the order of
+// objects differs, which a build does not depend on.
+func (w *Walker) inflateCharts(ctx context.Context, tree *memory, r *reach, root string, inflate Inflate) (*memory, error) {
 	charts := r.charts(w)
 	if len(charts) == 0 {
 		return tree, nil
@@ -279,7 +280,7 @@ func (w *Walker) inflated(ctx context.Context, tree *memory, r *reach, root stri
 		if err != nil {
 			return nil, err
 		}
-		if err := mark(objects); err != nil {
+		if err := markGenerated(objects); err != nil {
 			return nil, c.Error(err)
 		}
 		text, err := stream(objects)
@@ -311,9 +312,9 @@ func (w *Walker) inflated(ctx context.Context, tree *memory, r *reach, root stri
 	return newMemory(list)
 }
 
-// mark adds the annotation of the library's own generator. The library does not apply the namespace of a kustomization
-// to such objects, and removes the annotation at the end.
-func mark(objects []manifest.Object) error {
+// markGenerated adds the annotation of the library's own generator. The library does not apply the namespace of a
+// kustomization to such objects, and removes the annotation at the end.
+func markGenerated(objects []manifest.Object) error {
 	for _, o := range objects {
 		metadata, ok := o["metadata"].(map[string]any)
 		if !ok {
@@ -382,9 +383,9 @@ func (w *Walker) namespaces(root string) (map[string]string, error) {
 		d := w.directory(at.dir)
 		namespace := cmp.Or(d.namespace, at.inherited)
 		if len(d.charts) > 0 {
+			inherits := func(c Chart) bool { return c.entry.Namespace == "" }
 			was, twice := out[at.dir]
-			if twice && was != namespace && slices.ContainsFunc(d.charts,
-				func(c Chart) bool { return c.entry.Namespace == "" }) {
+			if twice && was != namespace && slices.ContainsFunc(d.charts, inherits) {
 				return nil, fmt.Errorf("%s: helmCharts are rendered in the namespaces %q and %q, which overlays of %s set: set the namespace of each chart here", d.file, was, namespace, root)
 			}
 			out[at.dir] = namespace

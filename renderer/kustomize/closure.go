@@ -25,13 +25,13 @@ const (
 // Walker finds the files that Kustomize roots read in one tree. It caches every directory, so that a base shared by a
 // thousand overlays is read once. It is safe for concurrent use if its tree is.
 type Walker struct {
-	tree   Tree
-	budget manifest.Budget
-	shown  string // prefix of file names in messages
-	area   string // name of the tree in messages, if it is not the repository
-	mounts string // see Mounts
-	free   bool   // files may be anywhere in the tree
-	charts bool   // helmCharts are accepted
+	tree    Tree
+	budget  manifest.Budget
+	shown   string // prefix of file names in messages
+	area    string // name of the tree in messages, if it is not the repository
+	mounts  string // see Mounts
+	anyFile bool   // files may be anywhere in the tree
+	charts  bool   // helmCharts are accepted
 
 	mu   sync.Mutex
 	dirs map[string]*directory
@@ -46,7 +46,7 @@ func NewWalker(tree Tree, budget manifest.Budget) *Walker {
 // (`--load-restrictor LoadRestrictionsNone`), instead of only from their own directory. It returns the walker. Call it
 // before any other method.
 func (w *Walker) AnyFile() *Walker {
-	w.free = true
+	w.anyFile = true
 	return w
 }
 
@@ -118,11 +118,10 @@ func (w *Walker) Directories(root string) ([]string, error) {
 	return slices.Sorted(maps.Keys(r.dirs)), nil
 }
 
+// reach follows a root within the limits.
 func (w *Walker) reach(root string) (*reach, error) {
-	full, found, err := locate(w.tree, ".", path.Clean(root), place{
-		file: "the Kustomize root", field: "path",
-		area: w.area,
-	})
+	at := place{file: "the Kustomize root", field: "path", area: w.area}
+	full, found, err := locate(w.tree, ".", path.Clean(root), at)
 	switch {
 	case err != nil:
 		return nil, err
@@ -207,6 +206,7 @@ func (w *Walker) edge(c child, above []string) error {
 	return nil
 }
 
+// directory returns the kustomization of a directory, which it reads once. Its error is in err.
 func (w *Walker) directory(dir string) *directory {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -257,6 +257,7 @@ func (w *Walker) find(dir string) (name string, data []byte, err error) {
 // name returns a file's name for messages.
 func (w *Walker) name(file string) string { return path.Join(w.shown, file) }
 
+// read reads the kustomization of a directory into d.
 func (w *Walker) read(dir string, d *directory) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -279,12 +280,10 @@ func (w *Walker) read(dir string, d *directory) (err error) {
 	d.managedBy = slices.Contains(k.BuildMetadata, types.ManagedByLabelOption)
 	d.origins = slices.Contains(k.BuildMetadata, types.OriginAnnotations)
 	d.openAPI = len(k.OpenAPI) > 0
-	s := &scan{walker: w, dir: dir, out: d, file: place{
-		file: d.file, data: w.written(name, data), area: w.area,
-		mounts: w.mounts,
-	}}
+	at := place{file: d.file, data: w.written(name, data), area: w.area, mounts: w.mounts}
+	s := &scan{walker: w, dir: dir, out: d, file: at}
 	s.kustomization(&k)
-	s.targets(&k)
+	s.recordTargets(&k)
 	slices.Sort(d.files)
 	d.files = slices.Compact(d.files)
 	return s.err()
@@ -295,7 +294,7 @@ func unreadable(at place, err error) error {
 	text := strings.TrimPrefix(err.Error(), "invalid Kustomization: ")
 	if _, field, ok := strings.Cut(text, `unknown field "`); ok {
 		field = strings.TrimSuffix(field, `"`)
-		return fmt.Errorf("%s: Kustomize has no field %q here: correct or remove it", at.key(field), field)
+		return fmt.Errorf("%s: Kustomize has no field %q here: correct or remove it", at.whereKey(field), field)
 	}
 	return fmt.Errorf("%s: invalid kustomization: %w", at.file, errors.New(text))
 }

@@ -43,7 +43,7 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 	var targets []target
 	var added []manifest.Object
 	var files []File
-	var list bytes.Buffer
+	var list bytes.Buffer // the kustomization
 	list.WriteString("kind: Kustomization\n")
 	if len(objects) > 0 {
 		text, err := stream(objects)
@@ -54,18 +54,18 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 		list.WriteString("resources: [" + baseFile + "]\n")
 	}
 	list.WriteString("components:\n")
-	names := []string{"'" + baseFile + "'", "the rendered objects"}
+	names := []string{"'" + baseFile + "'", "the rendered objects"} // pairs: in messages of the library, and for people
 	for i := range components {
-		slot := fmt.Sprintf(slotShape, i)
-		own, r, patched, err := b.component(ctx, &components[i])
+		c, err := b.checkComponent(ctx, &components[i])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("component %s: %w", components[i].Name, err)
 		}
-		targets = append(targets, patched...)
-		added = append(added, b.additions(own, r)...)
-		j.ownDescription = j.ownDescription || r.openAPI
-		for name := range r.files {
-			files = append(files, File{Path: path.Join(slot, name), Data: own.files[name]})
+		targets = append(targets, c.targets...)
+		added = append(added, b.addedObjects(c.tree, c.reach)...)
+		j.ownDescription = j.ownDescription || c.reach.openAPI
+		slot := fmt.Sprintf(slotShape, i)
+		for name := range c.reach.files {
+			files = append(files, File{Path: path.Join(slot, name), Data: c.tree.files[name]})
 		}
 		fmt.Fprintf(&list, "- %q\n", path.Join(slot, components[i].Root))
 		if shown := components[i].shown(); shown != "" {
@@ -92,12 +92,19 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 	return patched, nil
 }
 
-// component checks a component alone, so that it cannot refer to files of another one or to the objects, and renders
-// its charts.
-func (b *Builder) component(ctx context.Context, c *Component) (*memory, *reach, []target, error) {
+// checkedComponent is a component that reads only its own files.
+type checkedComponent struct {
+	tree    *memory // with the objects of its charts
+	reach   *reach
+	targets []target // of its patches
+}
+
+// checkComponent checks a component alone, so that it cannot refer to files of another one or to the objects, and
+// renders its charts.
+func (b *Builder) checkComponent(ctx context.Context, c *Component) (*checkedComponent, error) {
 	tree, err := newMemory(c.Files)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
+		return nil, err
 	}
 	walker := NewWalker(tree, b.budget)
 	walker.charts = c.Inflate != nil
@@ -106,21 +113,19 @@ func (b *Builder) component(ctx context.Context, c *Component) (*memory, *reach,
 	}
 	r, err := walker.reach(c.Root)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
+		return nil, err
 	}
 	if d := walker.directory(path.Clean(c.Root)); !d.component {
-		return nil, nil, nil, fmt.Errorf("component %s: %s is not a component: set `apiVersion: kustomize.config.k8s.io/v1alpha1` and `kind: Component`", c.Name, d.file)
+		return nil, fmt.Errorf("%s is not a component: set `apiVersion: kustomize.config.k8s.io/v1alpha1` and `kind: Component`", d.file)
 	}
-	var targets []target
+	out := &checkedComponent{reach: r}
 	for dir := range r.dirs {
 		if d := walker.directory(dir); d.component { // a base patches its own resources
-			targets = append(targets, d.targets...)
+			out.targets = append(out.targets, d.targets...)
 		}
 	}
-	if tree, err = walker.inflated(ctx, tree, r, path.Clean(c.Root), c.Inflate); err != nil {
-		return nil, nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
-	}
-	return tree, r, targets, nil
+	out.tree, err = walker.inflateCharts(ctx, tree, r, path.Clean(c.Root), c.Inflate)
+	return out, err
 }
 
 // shown returns the prefix of the names of Files in messages.
@@ -131,6 +136,7 @@ func (c *Component) shown() string {
 	return c.Name
 }
 
+// stream returns objects as YAML documents.
 func stream(objects []manifest.Object) ([]byte, error) {
 	var out []byte
 	for _, o := range objects {

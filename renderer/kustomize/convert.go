@@ -27,7 +27,8 @@ func convert(r *resource.Resource, b manifest.Budget) ([]manifest.Object, error)
 	return manifest.Decode(text, b)
 }
 
-// plainObject returns the object of a node with unambiguous values. One whose name manifest.Decode refuses is none.
+// plainObject returns the object of a node with unambiguous values; false for any other node, and for an object that
+// manifest.Decode refuses or divides.
 func plainObject(n *yaml.Node) (manifest.Object, bool) {
 	v, ok := plainValue(n)
 	if !ok {

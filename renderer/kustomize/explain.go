@@ -27,8 +27,8 @@ var (
 
 const inQuotes = "accumulateDirectory: "
 
-// plainly removes these misleading parts and the quotes.
-func plainly(text string) string {
+// withoutAttempts removes the attempts and the quotes.
+func withoutAttempts(text string) string {
 	for range maxDepth {
 		before, quoted, ok := strings.Cut(text, inQuotes)
 		inner, err := strconv.Unquote(quoted)
@@ -46,10 +46,10 @@ func plainly(text string) string {
 // maxText limits the characters of an error: the library quotes whole objects.
 const maxText = 1500
 
-// explain removes the paths of the mounted bundle from an error of the library, shortens it and adds the next step.
+// rewrite removes the paths of the mounted bundle from an error of the library, shortens it and adds the next step.
 // Names, if not nil, replaces paths of the bundle by those in the repository.
-func explain(err error, names *strings.Replacer) error {
-	text := plainly(err.Error())
+func rewrite(err error, names *strings.Replacer) error {
+	text := withoutAttempts(err.Error())
 	text = strings.ReplaceAll(text, mount+"/", "")
 	text = strings.ReplaceAll(text, mount, ".")
 	if names != nil {

@@ -19,7 +19,7 @@ type guard struct {
 }
 
 // enter waits until a build may run and returns the function to call after it. A build with an API description of its
-// own (own) runs alone, and its description is removed afterwards.
+// own runs alone, and its description is removed afterwards.
 func (g *guard) enter(ownDescription bool) (leave func()) {
 	if ownDescription {
 		g.mu.Lock()

@@ -17,10 +17,25 @@ var (
 // withUser matches the short form of an address over SSH, such as git@github.com:acme/components.git.
 var withUser = regexp.MustCompile(`(?i)^git@([a-z0-9.-]+)[:/]([^/].*)$`)
 
-// pinCommand returns the command that declares and pins the repository of a remote base.
+// pinCommand returns the command that declares and pins the repository of a remote base. It has placeholders if the
+// reference names no repository that can be pinned.
 func pinCommand(ref string) string {
 	const general = "sluice deps add NAME URL"
 	address, query, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(ref), "git::"), "?")
+	scheme, repository := repositoryOf(address)
+	if repository == "" {
+		return general
+	}
+	name := strings.NewReplacer("_", "-", "~", "-", "+", "-", "@", "-", ":", "-").Replace(path.Base(repository))
+	if name = strings.Trim(strings.ToLower(name), "-."); name == "" {
+		return general
+	}
+	return "sluice deps add " + safetext.Shorten(name, 63) + " " + scheme + "://" + repository + wantedFlag(query)
+}
+
+// repositoryOf returns the scheme of a remote base's address, and its host and path up to the repository; "" if there
+// is none that can be pinned and pasted into a shell.
+func repositoryOf(address string) (scheme, repository string) {
 	if rest, ok := strings.CutPrefix(strings.ToLower(address), "github.com"); ok && rest != "" {
 		address = "https://github.com/" + strings.TrimLeft(address[len("github.com"):], "/:")
 	}
@@ -29,31 +44,27 @@ func pinCommand(ref string) string {
 	}
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok || scheme != "https" && scheme != "ssh" {
-		return general
+		return "", ""
 	}
 	if host, path, ok := strings.Cut(rest, "/"); ok && scheme == "https" { // what is before the host can be a password
 		rest = host[strings.LastIndex(host, "@")+1:] + "/" + path
 	}
-	repository, _, found := strings.Cut(rest, "//")
-	if before, _, git := strings.Cut(repository, ".git/"); git {
-		repository, found = before, true
+	// The path inside the repository follows `//` or `.git/`; on GitHub it can also follow the repository's name.
+	repository, _, divided := strings.Cut(rest, "//")
+	if before, _, ok := strings.Cut(repository, ".git/"); ok {
+		repository, divided = before, true
 	}
 	repository = strings.TrimSuffix(strings.TrimSuffix(repository, "/"), ".git")
 	parts := strings.Split(repository, "/")
 	const withOwner = 3 // host, owner, repository
-	if !found && len(parts) > withOwner && strings.EqualFold(parts[0], "github.com") {
+	if !divided && len(parts) > withOwner && strings.EqualFold(parts[0], "github.com") {
 		repository = strings.Join(parts[:withOwner], "/")
 	}
 	if len(parts) < withOwner || !plainWords.MatchString(repository) || len(repository) > 200 ||
 		strings.HasPrefix(repository, "raw.") {
-		return general
+		return "", ""
 	}
-	name := strings.Trim(strings.ToLower(strings.NewReplacer("_", "-", "~", "-", "+", "-", "@", "-", ":",
-		"-").Replace(path.Base(repository))), "-.")
-	if name == "" {
-		return general
-	}
-	return "sluice deps add " + safetext.Shorten(name, 63) + " " + scheme + "://" + repository + wantedFlag(query)
+	return scheme, repository
 }
 
 // wantedFlag returns the flag of `sluice deps add` for the ref of a remote base; "" if there is none.

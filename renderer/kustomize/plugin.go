@@ -30,7 +30,7 @@ func (s *scan) plugin(ref string, at place) error {
 		return err
 	}
 	if found.IsDir() {
-		if err := s.below(full, ref, at, false); err != nil {
+		if err := s.addChild(full, ref, at, false); err != nil {
 			return err
 		}
 		return s.pluginDir(full, 0)
@@ -79,9 +79,10 @@ func (s *scan) pluginDir(dir string, depth int) error {
 	return nil
 }
 
-// pluginFile checks a file of configurations that the kustomization of inner lists.
+// pluginFile checks a file of configurations that the kustomization of inner lists. Paths in it are relative to the
+// kustomization of s.
 func (s *scan) pluginFile(inner *scan, ref string, at place) error {
-	data, err := inner.parsed(ref, at)
+	data, err := inner.readYAML(ref, at)
 	if err != nil {
 		return err
 	}
@@ -90,8 +91,7 @@ func (s *scan) pluginFile(inner *scan, ref string, at place) error {
 		return at.refuse(ref, "does not decode as the configuration of a plugin: %w", err)
 	}
 	return s.configurations(objects, place{
-		file: s.walker.name(path.Join(inner.dir, ref)), data: data,
-		area: s.walker.area, mounts: s.walker.mounts,
+		file: s.walker.name(path.Join(inner.dir, ref)), data: data, area: s.walker.area, mounts: s.walker.mounts,
 	})
 }
 
@@ -127,6 +127,7 @@ func (s *scan) configuration(o *resource.Resource, at place) error {
 	return nil
 }
 
+// builtin follows the files that a plugin reads which is built into the library.
 func (s *scan) builtin(kind string, text []byte, at place) error {
 	field := at.field + ": "
 	switch kind {
@@ -146,7 +147,7 @@ func (s *scan) builtin(kind string, text []byte, at place) error {
 		return decoded(text, func(p *builtins.PatchStrategicMergeTransformerPlugin) {
 			for i, ref := range strategicTexts(p.Paths) {
 				if !s.full() {
-					s.fail(s.strategic(ref, at.at("%spaths[%d]", field, i)))
+					s.fail(s.strategicPatch(ref, at.at("%spaths[%d]", field, i)))
 				}
 			}
 			s.patch("", p.Patches, at)
@@ -172,11 +173,12 @@ func (s *scan) patch(ref, text string, at place) {
 		return
 	}
 	if ref != "" {
-		s.fail(s.yaml(ref, at))
+		s.fail(s.addYAML(ref, at))
 	}
-	s.fail(s.text([]byte(text), at))
+	s.fail(s.checkText([]byte(text), at))
 }
 
+// decoded calls follow with the configuration of a plugin.
 func decoded[P any](text []byte, follow func(*P)) error {
 	var p P
 	if err := yaml.Unmarshal(text, &p); err != nil {

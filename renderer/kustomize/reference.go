@@ -72,8 +72,8 @@ func (p place) where(value string) string {
 	return p.file
 }
 
-// key returns the file, and the line of a mapping's key if exactly one key has that name.
-func (p place) key(name string) string {
+// whereKey returns the file, and the line of a mapping's key if exactly one key has that name.
+func (p place) whereKey(name string) string {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(p.data, &doc); err != nil {
 		return p.file
@@ -108,6 +108,7 @@ func lineOf(node *yaml.Node, value string) int {
 	return 0
 }
 
+// shown returns a reference for messages: quoted, shortened and without a password.
 func shown(ref string) string {
 	return strconv.Quote(safetext.Shorten(password.ReplaceAllString(ref, "$1"), 120))
 }
@@ -115,19 +116,19 @@ func shown(ref string) string {
 // password matches what an address over http has before its host: it can be a password or a token.
 var password = regexp.MustCompile(`(?i)(https?://)[^/?#\s]*@`)
 
-// address matches what the library treats as a URL or a Git repository, even if the bundle has a file of that name: a
+// remote matches what the library treats as a URL or a Git repository, even if the bundle has a file of that name: a
 // scheme, a user, GitHub's host or a go-getter prefix. See NewRepoSpecFromURL and IsRemoteFile in the library.
-var address = regexp.MustCompile(`(?i)^\s*(git::|[a-z][a-z0-9+.-]*://|https?:|file:|ssh:|[a-z][a-z0-9-]*@|github\.com[/:])`)
+var remote = regexp.MustCompile(`(?i)^\s*(git::|[a-z][a-z0-9+.-]*://|https?:|file:|ssh:|[a-z][a-z0-9-]*@|github\.com[/:])`)
 
-// hint matches other spellings of remote locations, which the library does not know either.
-var hint = regexp.MustCompile(`(?i)\?(.*&)?(ref|version|timeout|submodules)=|\.git($|[/?])|_git/|^(git@|gh:|oci:|s3:|hg:)|^(www\.|gitlab\.com|bitbucket\.org|raw\.)|^[a-z0-9-]+(\.[a-z0-9-]+)+/.*//`)
+// looksRemote matches other spellings of remote locations, which the library does not know either.
+var looksRemote = regexp.MustCompile(`(?i)\?(.*&)?(ref|version|timeout|submodules)=|\.git($|[/?])|_git/|^(git@|gh:|oci:|s3:|hg:)|^(www\.|gitlab\.com|bitbucket\.org|raw\.)|^[a-z0-9-]+(\.[a-z0-9-]+)+/.*//`)
 
 // locate finds the file or directory that a reference names, relative to the directory of its kustomization.
 func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	switch {
 	case ref == "":
 		return "", nil, at.refuse(ref, "is empty: name a path or remove the entry")
-	case address.MatchString(ref):
+	case remote.MatchString(ref):
 		if pins, ok := tree.(Pinned); ok && pins.Unpinned(ref) != "" {
 			return "", nil, at.refuse(ref, "%s", pins.Unpinned(ref))
 		}
@@ -152,7 +153,7 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 		return full, found, nil
 	case err != nil && !absent(err):
 		return "", nil, at.refuse(ref, "cannot be looked up: %w", err)
-	case hint.MatchString(ref):
+	case looksRemote.MatchString(ref):
 		return "", nil, at.refuse(ref, "looks remote, and no such path is in %s: copy it there and name the path",
 			at.bounds())
 	default:

@@ -46,13 +46,13 @@ func (s *scan) kustomization(k *types.Kustomization) {
 	switch {
 	case len(k.HelmCharts) == 0 && k.HelmGlobals == nil: // FixKustomization moves helmChartInflationGenerator there
 	case s.walker.charts:
-		readCharts(s, k)
+		s.readCharts(k)
 	default:
 		s.fail(fmt.Errorf("%s: helmCharts, helmChartInflationGenerator and helmGlobals start Helm and are not allowed: make the chart a source of the app%s", s.file.file, chartSource(k.HelmCharts)))
 	}
 	s.each("resources", k.Resources, s.resource)
 	s.each("components", k.Components, s.component)
-	s.each("configurations", k.Configurations, s.yaml)
+	s.each("configurations", k.Configurations, s.addYAML)
 	s.each("crds", k.Crds, s.crd)
 	if ref, ok := k.OpenAPI["path"]; ok {
 		s.fail(s.description(ref, s.file.at("openapi.path")))
@@ -64,7 +64,7 @@ func (s *scan) kustomization(k *types.Kustomization) {
 		s.sources(&k.SecretGenerator[i].KvPairSources, s.file, fmt.Sprintf("secretGenerator[%d].", i))
 	}
 	//nolint:staticcheck // deprecated fields are read as long as the library reads them
-	s.each("patchesStrategicMerge", strategicTexts(k.PatchesStrategicMerge), s.strategic)
+	s.each("patchesStrategicMerge", strategicTexts(k.PatchesStrategicMerge), s.strategicPatch)
 	s.patches("patches", k.Patches)
 	s.patches("patchesJson6902", k.PatchesJson6902) //nolint:staticcheck // as above
 	for i := range k.Replacements {
@@ -93,6 +93,7 @@ func chartSource(charts []types.HelmChart) string {
 	return ": source: {helm: {" + chart + repo + version + "}}"
 }
 
+// each follows the references of a field that is a list.
 func (s *scan) each(field string, refs []string, follow func(string, place) error) {
 	for i, ref := range refs {
 		if s.full() {
@@ -113,32 +114,33 @@ func (s *scan) patches(field string, patches []types.Patch) {
 func (s *scan) sources(kv *types.KvPairSources, at place, field string) {
 	for i, source := range kv.FileSources {
 		ref := source
-		if _, file, keyed := strings.Cut(source, "="); keyed && !address.MatchString(source) &&
-			!hint.MatchString(source) {
+		if _, file, keyed := strings.Cut(source, "="); keyed && !remote.MatchString(source) &&
+			!looksRemote.MatchString(source) {
 			ref = file
 		}
-		s.raw(ref, at.at("%sfiles[%d]", field, i))
+		s.addFile(ref, at.at("%sfiles[%d]", field, i))
 	}
 	for i, ref := range kv.EnvSources {
-		s.raw(ref, at.at("%senvs[%d]", field, i))
+		s.addFile(ref, at.at("%senvs[%d]", field, i))
 	}
 }
 
-// take reads a file that the kustomization may read. The library reads files only from the kustomization's own
+// read reads a file that the kustomization may read. The library reads files only from the kustomization's own
 // directory and below.
-func (s *scan) take(ref string, at place) ([]byte, error) {
+func (s *scan) read(ref string, at place) ([]byte, error) {
 	full, found, err := locate(s.walker.tree, s.dir, ref, at)
 	if err != nil {
 		return nil, err
 	}
-	return s.load(full, found, ref, at)
+	return s.readFound(full, found, ref, at)
 }
 
-func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byte, error) {
+// readFound reads a file that locate found, and adds it to the files of the build.
+func (s *scan) readFound(full string, found fs.FileInfo, ref string, at place) ([]byte, error) {
 	switch {
 	case found.IsDir():
 		return nil, at.refuse(ref, "is a directory: name a file")
-	case !s.walker.free && !within(s.dir, full):
+	case !s.walker.anyFile && !within(s.dir, full):
 		return nil, at.refuse(ref,
 			"is outside of the kustomization's directory %s: Kustomize allows only directories there; move the file, or make a base of it and list that under resources", s.dir)
 	}
@@ -157,30 +159,31 @@ func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byt
 	return data, nil
 }
 
-// raw adds a file that the library does not parse.
-func (s *scan) raw(ref string, at place) {
+// addFile adds a file that the library does not parse.
+func (s *scan) addFile(ref string, at place) {
 	if !s.full() {
-		_, err := s.take(ref, at)
+		_, err := s.read(ref, at)
 		s.fail(err)
 	}
 }
 
-// yaml adds a file that the library parses as YAML.
-func (s *scan) yaml(ref string, at place) error {
-	_, err := s.parsed(ref, at)
+// addYAML adds a file that the library parses as YAML.
+func (s *scan) addYAML(ref string, at place) error {
+	_, err := s.readYAML(ref, at)
 	return err
 }
 
-func (s *scan) parsed(ref string, at place) ([]byte, error) {
-	data, err := s.take(ref, at)
+// readYAML reads a file that the library parses as YAML.
+func (s *scan) readYAML(ref string, at place) ([]byte, error) {
+	data, err := s.read(ref, at)
 	if err != nil {
 		return nil, err
 	}
-	return data, s.check(data, ref, at)
+	return data, s.checkYAML(data, ref, at)
 }
 
-// check refuses a file that is too large to parse, or a pointer of Git LFS.
-func (s *scan) check(data []byte, ref string, at place) error {
+// checkYAML refuses a file that is too large to parse, or a pointer of Git LFS.
+func (s *scan) checkYAML(data []byte, ref string, at place) error {
 	err := manifest.Check(data, s.walker.budget)
 	switch {
 	case errors.Is(err, manifest.ErrPointer):
@@ -191,8 +194,8 @@ func (s *scan) check(data []byte, ref string, at place) error {
 	return nil
 }
 
-// text checks YAML that is embedded in a field.
-func (s *scan) text(data []byte, at place) error {
+// checkText checks YAML that is embedded in a field.
+func (s *scan) checkText(data []byte, at place) error {
 	if err := manifest.Check(data, s.walker.budget); err != nil {
 		return fmt.Errorf("%s: %s: %w", at.file, at.field, err)
 	}
@@ -206,15 +209,16 @@ func (s *scan) resource(ref string, at place) error {
 		return err
 	}
 	if found.IsDir() {
-		return s.below(full, ref, at, false)
+		return s.addChild(full, ref, at, false)
 	}
-	data, err := s.load(full, found, ref, at)
+	data, err := s.readFound(full, found, ref, at)
 	if err != nil {
 		return err
 	}
-	return s.check(data, ref, at)
+	return s.checkYAML(data, ref, at)
 }
 
+// component adds a directory with a component.
 func (s *scan) component(ref string, at place) error {
 	full, found, err := locate(s.walker.tree, s.dir, ref, at)
 	if err != nil {
@@ -223,10 +227,11 @@ func (s *scan) component(ref string, at place) error {
 	if !found.IsDir() {
 		return at.refuse(ref, "is a file: name the component's directory")
 	}
-	return s.below(full, ref, at, true)
+	return s.addChild(full, ref, at, true)
 }
 
-func (s *scan) below(full, ref string, at place, component bool) error {
+// addChild adds a reference to another kustomization.
+func (s *scan) addChild(full, ref string, at place, component bool) error {
 	for part := range strings.SplitSeq(ref, "/") {
 		if part != ".." && strings.Contains(part, "..") {
 			return at.refuse(ref, "has `..` inside a name, which Kustomize refuses: rename the directory, or separate two entries of the list")
@@ -236,21 +241,21 @@ func (s *scan) below(full, ref string, at place, component bool) error {
 	return nil
 }
 
-// strategic adds a strategic merge patch or the file of one. It distinguishes them as the library does.
-func (s *scan) strategic(ref string, at place) error {
+// strategicPatch adds a strategic merge patch or the file of one. It distinguishes them as the library does.
+func (s *scan) strategicPatch(ref string, at place) error {
 	if _, inline, err := s.inline(ref, at); err != nil || inline {
 		return err
 	}
-	return s.yaml(ref, at)
+	return s.addYAML(ref, at)
 }
 
 // inline returns the objects that a text holds; false if the library would treat it as a path.
 func (s *scan) inline(text string, at place) ([]*resource.Resource, bool, error) {
-	if address.MatchString(text) { // the library treats a text without objects as a path or an address
+	if remote.MatchString(text) { // the library treats a text without objects as a path or an address
 		_, _, err := locate(s.walker.tree, s.dir, text, at)
 		return nil, false, err
 	}
-	if err := s.text([]byte(text), at); err != nil {
+	if err := s.checkText([]byte(text), at); err != nil {
 		return nil, false, err
 	}
 	objects, err := provider.NewDepProvider().GetResourceFactory().SliceFromBytes([]byte(text))

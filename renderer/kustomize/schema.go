@@ -14,7 +14,7 @@ const maxPaths = 10_000
 
 // crd adds a file of `crds`. It refuses cycles of references, on which the library would not end.
 func (s *scan) crd(ref string, at place) error {
-	data, err := s.parsed(ref, at)
+	data, err := s.readYAML(ref, at)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func paths(links map[string][]string, name string, known map[string]int) int {
 // description adds an API description of `openapi`. Its references must name definitions of the same file and form no
 // cycle, because the library follows them to the end.
 func (s *scan) description(ref string, at place) error {
-	data, err := s.parsed(ref, at)
+	data, err := s.readYAML(ref, at)
 	if err != nil {
 		return err
 	}

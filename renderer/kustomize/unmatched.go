@@ -28,8 +28,8 @@ func (e *UnmatchedError) Error() string {
 	return strings.Join(e.Patches, "\n")
 }
 
-// targets records the selectors of a kustomization's patches and the identities of the objects that it generates.
-func (s *scan) targets(k *types.Kustomization) {
+// recordTargets records the selectors of a kustomization's patches and the identities of the objects that it generates.
+func (s *scan) recordTargets(k *types.Kustomization) {
 	generated := func(kind, name, namespace string) {
 		s.out.generated = append(s.out.generated, manifest.Object{
 			"apiVersion": "v1", "kind": kind,
@@ -42,7 +42,8 @@ func (s *scan) targets(k *types.Kustomization) {
 	for i := range k.SecretGenerator {
 		generated("Secret", k.SecretGenerator[i].Name, k.SecretGenerator[i].Namespace)
 	}
-	for field, patches := range map[string][]types.Patch{"patches": k.Patches, "patchesJson6902": k.PatchesJson6902} { //nolint:staticcheck // deprecated fields are read as long as the library reads them
+	//nolint:staticcheck // deprecated fields are read as long as the library reads them
+	for field, patches := range map[string][]types.Patch{"patches": k.Patches, "patchesJson6902": k.PatchesJson6902} {
 		for i, p := range patches {
 			if p.Target != nil {
 				s.out.targets = append(s.out.targets, target{s.file.at("%s[%d].target", field, i), *p.Target})
@@ -51,9 +52,9 @@ func (s *scan) targets(k *types.Kustomization) {
 	}
 }
 
-// additions returns the objects that a component's files define, with the names in those files: Kustomize also selects
-// objects by their original names.
-func (b *Builder) additions(tree *memory, r *reach) []manifest.Object {
+// addedObjects returns the objects that a component's files define, with the names in those files: Kustomize also
+// selects objects by their original names.
+func (b *Builder) addedObjects(tree *memory, r *reach) []manifest.Object {
 	var out []manifest.Object
 	for name := range r.files {
 		objects, err := manifest.Decode(tree.files[name], b.budget)
