@@ -87,18 +87,30 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if other, ok := d.otherCluster(ctx, s, request.Head.Tree); ok {
 		return d.clusters(ctx, o, s, request.Head.Tree, other)
 	}
+	r, err := d.compare(ctx, s, request)
+	if err != nil {
+		return err
+	}
+	if err := d.show(o, r); err != nil {
+		return err
+	}
+	return d.status(r)
+}
+
+// compare reviews what differs. The policy of the old side judges; where that is not a commit, that of the new side.
+func (d *diffOptions) compare(ctx context.Context, s *app.Session, request compare.Request) (*report.Review, error) {
 	s, note, err := d.branchesFor(ctx, s, request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	judged := request.Base.Tree
+	judging := request.Base.Tree
 	if request.Against != compare.AgainstCommit {
-		judged = request.Head.Tree
+		judging = request.Head.Tree
 	}
-	s.PinFrom(ctx, judged)
-	r, err := d.review(ctx, s, request, judged)
+	s.PinFrom(ctx, judging)
+	r, err := d.review(ctx, s, request, judging)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d.against != "" {
 		r.Against = d.against
@@ -110,12 +122,10 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if note != "" {
 		r.Findings.Notes = append(r.Findings.Notes, note)
 	}
-	if err := d.show(o, r); err != nil {
-		return err
-	}
-	return d.status(r)
+	return r, nil
 }
 
+// status returns the exit status that the review gives the command.
 func (d *diffOptions) status(r *report.Review) error {
 	switch {
 	case r.Verdict == report.VerdictError || r.Verdict == report.VerdictFail:

@@ -73,13 +73,12 @@ func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.
 	return r.selection.check(f)
 }
 
-// review compares two trees, and judges by the policy of the new one.
+// review compares, and judges by the policy of the tree judging.
 func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compare.Request,
-	judged gitstore.Hash,
+	judging gitstore.Hash,
 ) (*report.Review, error) {
 	out, err := review.Local{Session: s}.Review(ctx, review.Request{
-		Request: request, Policy: judged,
-		BoundsOnly: r.noPolicy, Offline: r.offline,
+		Request: request, Policy: judging, BoundsOnly: r.noPolicy, Offline: r.offline,
 	})
 	if err != nil {
 		return nil, err
