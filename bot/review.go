@@ -304,7 +304,8 @@ func (t *reviewTask) unrelated(ctx context.Context) error {
 		"")
 }
 
-// describe adds to a review what only the bot knows: the merge request, what it depends on, and the link to the preview.
+// describe adds to a review what only the bot knows: the merge request, what it depends on, and the link to the
+// preview.
 func (t *reviewTask) describe(ctx context.Context, result *review.Result) {
 	out := result.Review
 	t.deps.Show(out, t.place)

@@ -34,8 +34,8 @@ func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, 
 	return data, nil
 }
 
-// callWithRetry runs a job. If its process ends without having reached a limit, it calls reset and runs the job once more
-// in another process: the system may have killed the first one, which may have been idle since another job, or the
+// callWithRetry runs a job. If its process ends without having reached a limit, it calls reset and runs the job once
+// more in another process: the system may have killed the first one, which may have been idle since another job, or the
 // content met a mistake that depends on the order of events. Content that always ends its process costs no more than
 // the limits of one job.
 func callWithRetry(ctx context.Context, clock func() time.Time, workers *worker.Workers, c worker.Call,

@@ -389,7 +389,8 @@ func TestUnlockedCharts(t *testing.T) {
 		!strings.Contains(text(moved), "the trunk takes no chart from "+other.URL) {
 		t.Errorf("a server that the trunk does not use: got %s with %d requests to it, want an incomplete review with none:\n%s", moved.Verdict, requests["other"], text(moved))
 	}
-	// A hydration that works must not break in silence: a change deletes the lock, or has the first remote chart of a repository.
+	// A hydration that works must not break in silence: a change deletes the lock, or has the first remote chart of a
+	// repository.
 	const broken = "is not in sluice.lock, so no hydration can render it"
 	unlocked := base
 	repo.Git("reset", "-q", "--hard", unlocked.Hash.String())

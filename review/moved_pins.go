@@ -59,8 +59,8 @@ func (l Local) movedPins(ctx context.Context, r *Request) ([]report.Pin, error) 
 }
 
 // countMoved counts the targets that change if, at a commit, only the pin of one repository moves. It returns nil if
-// they cannot be counted, such as those of a fleet that is invalid with this move alone: the review shows the difference
-// of all moves together anyway.
+// they cannot be counted, such as those of a fleet that is invalid with this move alone: the review shows the
+// difference of all moves together anyway.
 func countMoved(ctx context.Context, s *session.Session, at gitstore.Commit, view *source.View, r *fleet.Repository,
 	to fetch.Pin,
 ) (*int, error) {

@@ -127,9 +127,9 @@ func (e *endpoint) hints(id, event string, body []byte) (hints []hint.Hint, resu
 	return hints, "accepted"
 }
 
-// store stores the hints of a delivery, unless the delivery is known, and returns accepted as the result. It records the
-// delivery after the hints: a crash in between duplicates a hint and never loses one. It records the id and the digest
-// of the body, so that a replay under another id is known too.
+// store stores the hints of a delivery, unless the delivery is known, and returns accepted as the result. It records
+// the delivery after the hints: a crash in between duplicates a hint and never loses one. It records the id and the
+// digest of the body, so that a replay under another id is known too.
 func (e *endpoint) store(ctx context.Context, id string, body []byte, hints []hint.Hint,
 	accepted string,
 ) (status int, result string) {

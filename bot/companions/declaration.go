@@ -30,8 +30,8 @@ func DeclarationOf(p hint.Place, r *fleet.Repository) Declaration {
 // Takes reports whether the fleet takes a branch of the repository.
 func (d Declaration) Takes(branch string) bool { return d.Branch == "" || d.Branch == branch }
 
-// declaredPlace returns the place of a repository that a concerned fleet declares, as the configuration spells it; false if
-// none declares it.
+// declaredPlace returns the place of a repository that a concerned fleet declares, as the configuration spells it;
+// false if none declares it.
 func (d *Dependencies) declaredPlace(p hint.Place) (hint.Place, bool) {
 	for _, all := range d.declared {
 		if declarations := all[p.Fold()]; len(declarations) > 0 {
@@ -84,8 +84,8 @@ func (d *Dependencies) whyHidden(fleetPlace hint.Place, one *Dependency) string 
 	return "add shownIn to the Repository " + theirs[0].Name + " on the trunk of the fleet"
 }
 
-// mayShow reports whether a fleet allows changes of a repository in the merge requests of another one. Both are given as
-// the fleet declares them.
+// mayShow reports whether a fleet allows changes of a repository in the merge requests of another one. Both are given
+// as the fleet declares them.
 func mayShow(another, repository []Declaration) bool {
 	return slices.ContainsFunc(another, func(in Declaration) bool {
 		return slices.ContainsFunc(repository, func(of Declaration) bool {

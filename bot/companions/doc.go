@@ -1,8 +1,8 @@
 // Package companions finds what else a merge request concerns: the fleets that take content from its repository (Uses),
 // the merge requests that it depends on (Resolve, Dependencies), and those that depend on it (Dependents).
 //
-// A merge request names others in lines `Depends-On: URL` of its description. Its review then renders the fleet with all
-// of them, and compares with the fleet without any of them. Its status waits until they are merged.
+// A merge request names others in lines `Depends-On: URL` of its description. Its review then renders the fleet with
+// all of them, and compares with the fleet without any of them. Its status waits until they are merged.
 //
 // A merge request never gets more rights by being named. It is rendered with the one that names it only
 //

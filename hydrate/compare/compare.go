@@ -18,8 +18,8 @@ import (
 // Request names the two states to compare. The second state is always a commit.
 type Request struct {
 	Against Against
-	// Base is for AgainstCommit. With AgainstBranches, Run ignores it: it may name the tip of the branch, so that requests
-	// about different states differ.
+	// Base is for AgainstCommit. With AgainstBranches, Run ignores it: it may name the tip of the branch, so that
+	// requests about different states differ.
 	Base         gitstore.Commit
 	Head         gitstore.Commit
 	Environments []string // empty: all

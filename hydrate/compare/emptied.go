@@ -58,8 +58,8 @@ func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 	return out, nil
 }
 
-// declaredCluster returns a cluster that nobody took out of the registry: the head has it and does not retire it, or its
-// file still declares it although the head does not read it. It returns false for other clusters.
+// declaredCluster returns a cluster that nobody took out of the registry: the head has it and does not retire it, or
+// its file still declares it although the head does not read it. It returns false for other clusters.
 func (c *run) declaredCluster(ctx context.Context, name string) (Emptied, bool) {
 	if cluster, ok := c.views[1].Fleet.Cluster(name); ok {
 		if c.request.Against == AgainstBranches && !c.wants(cluster.Environment) {
@@ -80,8 +80,8 @@ func (c *run) declaredCluster(ctx context.Context, name string) (Emptied, bool) 
 	return Emptied{Cluster: cluster, Unread: cluster.File}, err == nil && fleet.DeclaresCluster(data, name)
 }
 
-// losesObjects reports whether the targets of a cluster had objects and lose all of them. An object that moves to another
-// app is not lost.
+// losesObjects reports whether the targets of a cluster had objects and lose all of them. An object that moves to
+// another app is not lost.
 func (c *Comparison) losesObjects(ctx context.Context, targets []*Target) (bool, error) {
 	if slices.ContainsFunc(targets, func(t *Target) bool { return t.Files.Unchanged > 0 }) {
 		return false, nil
@@ -113,8 +113,8 @@ func (c *Comparison) losesObjects(ctx context.Context, targets []*Target) (bool,
 	return true, nil
 }
 
-// hasOtherTargets reports whether the fleet has a target on the cluster that is not among the targets: the change leaves
-// it as it was.
+// hasOtherTargets reports whether the fleet has a target on the cluster that is not among the targets: the change
+// leaves it as it was.
 func hasOtherTargets(f *fleet.Fleet, cluster *fleet.Cluster, targets []*Target) bool {
 	here := map[string]bool{}
 	for _, t := range targets {

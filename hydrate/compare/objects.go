@@ -116,8 +116,8 @@ func (c *run) addTargets(ctx context.Context, b *diff.Builder) error {
 	return nil
 }
 
-// withheld returns the targets that could not be rendered, each with the error of the head or else of the base. compared
-// is the number of targets of which the change set says what changes, or that nothing does.
+// withheld returns the targets that could not be rendered, each with the error of the head or else of the base.
+// compared is the number of targets of which the change set says what changes, or that nothing does.
 func (c *run) withheld() (out []diff.Withheld, compared int) {
 	for _, one := range c.list {
 		err := cmp.Or(one.failed[1], one.failed[0])
@@ -146,7 +146,8 @@ type changeKey struct {
 	unknown bool // BaseUnknown of the target
 }
 
-// groupEqual groups the targets that have equal changes, by app. It reads no objects: files with equal hashes are equal.
+// groupEqual groups the targets that have equal changes, by app. It reads no objects: files with equal hashes are
+// equal.
 func (c *run) groupEqual() [][]*Target {
 	sums := map[[2]gitstore.Hash][sha256.Size]byte{}
 	groups := map[changeKey]int{} // index in out

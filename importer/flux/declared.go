@@ -40,8 +40,8 @@ func (c *cluster) describe(u *Unit) {
 	u.Declared = digest(text)
 }
 
-// referredObjects returns the objects of the cluster that an object refers to by kind and name, directly or through others, in
-// the order of their keys.
+// referredObjects returns the objects of the cluster that an object refers to by kind and name, directly or through
+// others, in the order of their keys.
 func (c *cluster) referredObjects(o manifest.Object) []manifest.Object {
 	found := map[Key]bool{}
 	var look func(v any, namespace string)

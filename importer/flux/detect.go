@@ -211,9 +211,9 @@ func (s *survey) find() {
 	}
 }
 
-// each applies a rule to every Kustomization that no root reaches. The rule returns directories, which become roots: not
-// one in a root, nor one that another directory of the rule reaches. If each reaches the other, the shorter path becomes
-// the root.
+// each applies a rule to every Kustomization that no root reaches. The rule returns directories, which become roots:
+// not one in a root, nor one that another directory of the rule reaches. If each reaches the other, the shorter path
+// becomes the root.
 func (s *survey) each(rule func(name string, k *applying) []string) {
 	type candidate struct {
 		dir, source string

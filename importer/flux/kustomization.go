@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// generated returns the kustomization.yaml that kustomize-controller builds: the one in the directory, or a new one that
-// lists the directory's manifests, with what the Kustomization object adds. The rules are those of
+// generated returns the kustomization.yaml that kustomize-controller builds: the one in the directory, or a new one
+// that lists the directory's manifests, with what the Kustomization object adds. The rules are those of
 // Generator.GenerateManifest in github.com/fluxcd/pkg/kustomize v1.41.0.
 func generated(a view, dir string, spec *kustomizev1.KustomizationSpec) (name string, data []byte, err error) {
 	if !a.isDir(dir) {

@@ -19,8 +19,8 @@ type reference struct {
 	standIn string // the file with the values; "" for an optional reference
 }
 
-// optionalReferences returns the references of a Kustomization or HelmRelease whose objects need not be in Git, and are not known
-// (yet).
+// optionalReferences returns the references of a Kustomization or HelmRelease whose objects need not be in Git, and are
+// not known (yet).
 func (c *cluster) optionalReferences(o manifest.Object) []reference {
 	of := keyOf(o)
 	var out []reference

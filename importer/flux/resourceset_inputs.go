@@ -173,8 +173,8 @@ func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool
 	return out
 }
 
-// recheckSelectors fails each ResourceSet whose selectors match other providers now than when it was built, or may match
-// providers that are unknown.
+// recheckSelectors fails each ResourceSet whose selectors match other providers now than when it was built, or may
+// match providers that are unknown.
 func (c *cluster) recheckSelectors() {
 	fail := func(one selection, err error) {
 		if u := c.units[one.of]; u != nil && u.Err == nil {

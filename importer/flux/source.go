@@ -234,8 +234,8 @@ func (c *cluster) generatedArtifact(namespace, name string) (*artifact, error) {
 	return nil, &missingError{key: key}
 }
 
-// copyAll applies the copy rules of one artifact of a generator. It returns the files: path in the artifact → path in the
-// commit.
+// copyAll applies the copy rules of one artifact of a generator. It returns the files: path in the artifact → path in
+// the commit.
 func (c *cluster) copyAll(of Key, g *artifactGenerator, index int) (map[string]string, error) {
 	files := map[string]string{}
 	for _, rule := range g.Artifacts[index].Copy {

@@ -93,7 +93,8 @@ func (a *artifact) isFile(name string) bool { _, ok := a.files[name]; return ok 
 // names lists a directory.
 func (a *artifact) names(dir string) []string { return a.dirs[dir] }
 
-// missingSubmodule returns a submodule whose files would be among those that Flux builds without a kustomization; "" for none.
+// missingSubmodule returns a submodule whose files would be among those that Flux builds without a kustomization; ""
+// for none.
 func (a *artifact) missingSubmodule(dir string) string {
 	if _, ok := kustomizationFile(a, dir); ok { // it names its files, and one that is missing is an error
 		return ""
