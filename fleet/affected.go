@@ -44,7 +44,7 @@ func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget
 	default:
 		a.registry()
 		a.imports()
-		paths := slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == fleetFile })
+		paths := slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == File })
 		for _, f := range []*Fleet{base, head} {
 			a.files(f, appsNear(f, paths), paths, reach)
 		}
@@ -234,7 +234,7 @@ func (a *affected) layerFile(f *Fleet, apps []*App, p string) {
 }
 
 func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
-	if strings.HasPrefix(rest, layerGlobal+"/") {
+	if strings.HasPrefix(rest, LayerGlobal+"/") {
 		return f.Clusters
 	}
 	name, value := "", ""
@@ -318,7 +318,7 @@ func (a *affected) sources(f *Fleet, apps []*App, changed *changes, reach Reach)
 }
 
 func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string]bool) bool {
-	for _, s := range t.App.SourcesIn(t.Cluster.Environment) {
+	for _, s := range t.App.sourcesIn(t.Cluster.Environment) {
 		if s.Helm == nil || s.Helm.VersionFrom == nil || s.Helm.VersionFrom.File == "" {
 			continue
 		}

@@ -57,10 +57,10 @@ func CheckAPIVersion(api string) error {
 	return nil
 }
 
-// ParseCapabilities reads what `kubectl version`, `kubectl api-versions` and `kubectl api-resources` print, one after
+// parseCapabilities reads what `kubectl version`, `kubectl api-versions` and `kubectl api-resources` print, one after
 // the other. Lines of another form are an error, as is a text that lacks the output of one of them: a command that
 // failed must not look like a cluster that serves less.
-func ParseCapabilities(text string) (Capabilities, error) {
+func parseCapabilities(text string) (Capabilities, error) {
 	var out Capabilities
 	n, resources := 0, false
 	for line := range strings.Lines(text) {
@@ -134,7 +134,7 @@ func (l *loader) readCapabilities(c *Cluster, own string, doc document, at ...st
 		l.problems = append(l.problems, problem)
 		return
 	}
-	found, err := ParseCapabilities(string(data))
+	found, err := parseCapabilities(string(data))
 	if err != nil {
 		problem.Message = err.Error()
 		if at, ok := errors.AsType[*lineError](err); ok {

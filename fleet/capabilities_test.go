@@ -25,7 +25,7 @@ const header = "NAME SHORTNAMES APIVERSION NAMESPACED KIND\n"
 
 func TestParseCapabilities(t *testing.T) {
 	t.Parallel()
-	got, err := ParseCapabilities(kubectlOutput)
+	got, err := parseCapabilities(kubectlOutput)
 	want := []string{
 		"apps/v1", "apps/v1/Deployment", "monitoring.coreos.com/v1",
 		"monitoring.coreos.com/v1/ServiceMonitor", "rbac.authorization.k8s.io/v1/ClusterRole", "v1", "v1/Binding",
@@ -33,7 +33,7 @@ func TestParseCapabilities(t *testing.T) {
 	if err != nil || got.KubeVersion != "1.34.2+k3s1" || !slices.Equal(got.APIVersions, want) {
 		t.Errorf("capabilities: got %+v, %v, want 1.34.2+k3s1 with %q", got, err, want)
 	}
-	old, err := ParseCapabilities("Server Version: version.Info{Major:\"1\", Minor:\"24\", GitVersion:\"v1.24.1\", GitCommit:\"3ddd\"}\nv1\n" + header)
+	old, err := parseCapabilities("Server Version: version.Info{Major:\"1\", Minor:\"24\", GitVersion:\"v1.24.1\", GitCommit:\"3ddd\"}\nv1\n" + header)
 	if err != nil || old.KubeVersion != "1.24.1" {
 		t.Errorf("version of kubectl before 1.28: got %+v, %v, want 1.24.1", old, err)
 	}
@@ -48,7 +48,7 @@ func TestParseCapabilities(t *testing.T) {
 		"Server Version: v1..2\nv1\n" + header:                  "is not a version",
 		"Unable to connect to the server: EOF\nv1\napps/v1\n\n": "line 1",
 	} {
-		if got, err := ParseCapabilities(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := parseCapabilities(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %+v, %v, want an error with %q", text, got, err, want)
 		}
 	}

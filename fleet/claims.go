@@ -21,7 +21,7 @@ func Claims(base, head *Fleet, changed []string, reach Reach) map[string]Claim {
 	out := make(map[string]Claim, len(changed))
 	files := newChanges(changed)
 	files.claimed = map[string]bool{}
-	declared := map[string]bool{fleetFile: true, "sluice.lock": true}
+	declared := map[string]bool{File: true, "sluice.lock": true}
 	for _, f := range []*Fleet{base, head} {
 		a := &affected{base: base, head: head, found: map[[2]string]bool{}}
 		apps := appsNear(f, changed)

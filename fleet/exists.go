@@ -33,7 +33,7 @@ func (f *Fleet) Charts() []ChartUse {
 				at = len(out)
 				index[key] = at
 				if imported == nil {
-					if n := findScalar(t.App.doc.root, t.App.SourcesIn(t.Cluster.Environment)[i].Helm.Chart); n != nil {
+					if n := findScalar(t.App.doc.root, t.App.sourcesIn(t.Cluster.Environment)[i].Helm.Chart); n != nil {
 						use.Line, use.Column = n.Line, n.Column
 					}
 				}

@@ -125,7 +125,7 @@ type imported map[string]*Imported
 
 // fleetText reads sluice.yaml, or has the importer write one for a repository of another tool.
 func (l *loader) fleetText(ctx context.Context) ([]byte, error) {
-	data, err := readBounded(l.tree, fleetFile)
+	data, err := readBounded(l.tree, File)
 	if !errors.Is(err, fs.ErrNotExist) || !l.detect || l.importer == nil {
 		return data, err
 	}
@@ -238,7 +238,7 @@ func notReplaced(f *Fleet, t *Imported) Problems {
 		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and the fleet has no app of this name", t.App,
 			t.Cluster)
 		p.Hint = fmt.Sprintf("add its app.yaml, remove the name from spec.import[].exclude of %s, or delete the %s",
-			fleetFile, t.Kind)
+			File, t.Kind)
 	} else {
 		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and %s does not place it there", t.App,
 			t.Cluster, app.File)
@@ -273,7 +273,7 @@ func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
 	labels[labelCluster], labels[labelEnvironment], labels[labelClass] = name, c.Environment, ""
 	cluster := &Cluster{
 		Name: name, Environment: c.Environment, Labels: labels, KubeVersion: c.KubeVersion,
-		APIVersions: c.APIVersions, State: stateActive, File: fleetFile, doc: l.file,
+		APIVersions: c.APIVersions, State: stateActive, File: File, doc: l.file,
 	}
 	l.capabilities(cluster, c.KubeVersion, l.file, append(at, "kubeVersion")...)
 	l.fleet.Clusters = append(l.fleet.Clusters, cluster)

@@ -27,7 +27,7 @@ type layer struct {
 }
 
 func (f *Fleet) prepareLayers() {
-	f.layers = []layer{{Layer: Layer{Name: layerGlobal}}}
+	f.layers = []layer{{Layer: Layer{Name: LayerGlobal}}}
 	for _, l := range f.Spec.Layers {
 		f.layers = append(f.layers, layer{Layer: l, custom: l.Custom()})
 	}
@@ -99,7 +99,7 @@ func (f *Fleet) layerKey(index int, t Target) (key layerKey, value string, ok bo
 		for _, template := range l.templates() {
 			key.paths += "\x00" + resolvedPath(t, template)
 		}
-	case l.Name == layerGlobal:
+	case l.Name == LayerGlobal:
 		value = ""
 	case value == "":
 		return key, "", false
@@ -222,7 +222,7 @@ func (f *Fleet) addValues(out *layerFiles, file LayerFile, t Target) {
 	if f.Has(file.Path) {
 		out.values = append(out.values, file)
 	}
-	for _, s := range t.App.SourcesIn(t.Cluster.Environment) {
+	for _, s := range t.App.sourcesIn(t.Cluster.Environment) {
 		if s.Name == "" || s.Helm == nil {
 			continue
 		}

@@ -92,9 +92,7 @@ type Target struct {
 func (t Target) String() string { return t.Cluster.Name + "/" + t.App.Name }
 
 // File is the path of the file that makes a repository a fleet.
-const File = fleetFile
-
-const fleetFile = "sluice.yaml"
+const File = "sluice.yaml"
 
 // Load reads the fleet of a tree. It returns nil and the problems if there is an error among them; warnings come with
 // the fleet. Without a cache it decodes every file. It does not look for what has no effect; see Loader.
@@ -166,7 +164,7 @@ func (l *loader) done() Problems {
 
 // unread are the problems of a fleet that the storage did not give, or not in time.
 func unread(err error) Problems {
-	return Problems{{File: fleetFile, Severity: SeverityError, Message: "the files of the fleet cannot be read: " +
+	return Problems{{File: File, Severity: SeverityError, Message: "the files of the fleet cannot be read: " +
 		err.Error(), Hint: "run it again", fault: err}}
 }
 
@@ -230,12 +228,12 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	if err != nil {
 		hint := absentHint(l.tree)
 		l.problems = append(l.problems, Problem{
-			File: fleetFile, Severity: SeverityError, Message: readError(err),
+			File: File, Severity: SeverityError, Message: readError(err),
 			Hint: hint, absent: errors.Is(err, fs.ErrNotExist),
 		})
 		return false
 	}
-	decoded := decodeFile(fleetFile, data)
+	decoded := decodeFile(File, data)
 	l.problems = append(l.problems, decoded.problems...)
 	for _, doc := range decoded.documents {
 		file, ok := doc.value.(*FleetFile)
@@ -246,9 +244,9 @@ func (l *loader) readFleet(ctx context.Context) bool {
 			l.ownDocuments = append(l.ownDocuments, doc)
 		case !ok:
 			l.errorf(doc, []string{"kind"}, "put it under clusters/ or apps/",
-				"only the kinds Fleet, Repository and Workspace belong in %s", fleetFile)
+				"only the kinds Fleet, Repository and Workspace belong in %s", File)
 		case l.file.value != nil:
-			l.errorf(doc, []string{"kind"}, "keep one", "%s has two fleets", fleetFile)
+			l.errorf(doc, []string{"kind"}, "keep one", "%s has two fleets", File)
 		default:
 			l.file = doc
 			l.fleet.file, l.fleet.Name, l.fleet.Spec = doc, file.Metadata.Name, file.Spec
@@ -257,7 +255,7 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	if l.file.value == nil {
 		if len(decoded.problems) == 0 {
 			l.problems = append(l.problems, Problem{
-				File: fleetFile, Severity: SeverityError,
+				File: File, Severity: SeverityError,
 				Message: "the file has no document of kind Fleet",
 			})
 		}
@@ -338,7 +336,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 	}
 	if len(ordered) == 0 && len(globs) > 0 && field != "" && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
-			File: fleetFile, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s",
+			File: File, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s",
 				strings.Join(globs, ", ")),
 			Hint: "add one, or set " + field,
 		})
@@ -359,7 +357,7 @@ func inParallel(ctx context.Context, n int, do func(i int)) error {
 
 // unlisted reports a folder that cannot be listed.
 func unlisted(f *findings, err error) {
-	name := fleetFile
+	name := File
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		name = at.Path
 	}

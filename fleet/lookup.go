@@ -42,7 +42,7 @@ func (t Target) named(name string) (any, bool) {
 		if t.App == nil {
 			return nil, false
 		}
-		return t.App.LocalName(), true
+		return t.App.localName(), true
 	}
 	if label, ok := strings.CutPrefix(name, refLabels); ok {
 		v, ok := t.Cluster.Labels[label]

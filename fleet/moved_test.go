@@ -61,7 +61,7 @@ func described(t *testing.T, f *Fleet, problems Problems, files map[string]strin
 		out = append(out, fmt.Sprintf("%s %s %s:%d %s %v", w.Name, spec(w.Spec), w.File, w.Line, w.Root, w.Err))
 	}
 	for _, a := range f.Apps {
-		out = append(out, fmt.Sprintln(a.Name, a.File, a.Dir, a.LocalName(), spec(a.Spec)))
+		out = append(out, fmt.Sprintln(a.Name, a.File, a.Dir, a.localName(), spec(a.Spec)))
 	}
 	for _, target := range f.Targets() {
 		out = append(out, fmt.Sprint(target, f.ValuesFiles(target), f.Components(target)))

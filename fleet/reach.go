@@ -105,7 +105,7 @@ func (f *Fleet) layerFolders(base string) map[string]string {
 		if l.custom || !f.Has(dir) {
 			continue
 		}
-		if l.Name == layerGlobal {
+		if l.Name == LayerGlobal {
 			out[dir] = l.Name + "/"
 			continue
 		}

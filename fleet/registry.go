@@ -25,7 +25,6 @@ const (
 	labelClass       = "class"
 	labelEnvironment = "environment"
 	labelCluster     = LabelCluster
-	layerGlobal      = LayerGlobal
 )
 
 // LabelCluster is the label that every cluster has with its own name.
@@ -53,7 +52,7 @@ func (fc fleetChecks) all() {
 	for i, layer := range spec.Layers {
 		at := []string{"spec", "layers", strconv.Itoa(i)}
 		switch {
-		case layer.Name == layerGlobal:
+		case layer.Name == LayerGlobal:
 			fc.errorf(doc, at, "leave it out", "the layer global always comes first")
 		case layer.Name == "" || !validLabelKey(layer.Name):
 			fc.errorf(doc, at, "", "%q is not a label key", layer.Name)
@@ -312,7 +311,7 @@ func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Sou
 	names := map[string]bool{}
 	for _, s := range many {
 		if s.Helm != nil {
-			checks.release(a.doc, cmp.Or(s.Helm.ReleaseName, a.LocalName()))
+			checks.release(a.doc, cmp.Or(s.Helm.ReleaseName, a.localName()))
 			checkSigners(l, a, s.Helm, at)
 		}
 		if s.Name != "" && names[s.Name] {

@@ -84,7 +84,7 @@ func (f *Fleet) resolveOnce(t Target, values []LayerFile) (resolved, error) {
 // chart.
 func (f *Fleet) Resolve(t Target) (Resolved, error) {
 	var values []LayerFile
-	if slices.ContainsFunc(t.App.SourcesIn(t.Cluster.Environment), func(s Source) bool {
+	if slices.ContainsFunc(t.App.sourcesIn(t.Cluster.Environment), func(s Source) bool {
 		return s.Helm != nil && s.Helm.VersionFrom != nil && s.Helm.VersionFrom.Value != ""
 	}) {
 		values = f.ValuesFiles(t)
@@ -97,7 +97,7 @@ func (f *Fleet) resolve(t Target, values []LayerFile) (Resolved, error) {
 	if i := t.Imported(); i != nil {
 		return i.resolve()
 	}
-	sources := t.App.SourcesIn(t.Cluster.Environment)
+	sources := t.App.sourcesIn(t.Cluster.Environment)
 	out := Resolved{Unstable: cmp.Or(t.App.Spec.Unstable, "error"), Sources: make([]Source, len(sources))}
 	var err error
 	if err := f.layersAvailable(t); err != nil {
@@ -183,7 +183,7 @@ func (t Target) SourceError(index int, err error) error {
 		return err
 	}
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: err.Error()}
-	if sources := t.App.SourcesIn(t.Cluster.Environment); index < len(sources) {
+	if sources := t.App.sourcesIn(t.Cluster.Environment); index < len(sources) {
 		if at := sources[index].findIn(t.App.doc.root); at != nil {
 			p.Line, p.Column = at.Line, at.Column
 		}
@@ -293,7 +293,7 @@ func (s *Source) fillIn(a *App) {
 	}
 	switch {
 	case s.Helm != nil:
-		s.Helm.ReleaseName = cmp.Or(s.Helm.ReleaseName, a.LocalName())
+		s.Helm.ReleaseName = cmp.Or(s.Helm.ReleaseName, a.localName())
 		if s.Helm.Chart == "" {
 			clean(&s.Helm.Path)
 		}

@@ -22,8 +22,8 @@ func (a *App) in(environment string) *variant {
 	return &a.base
 }
 
-// SourcesIn returns the sources in an environment, references not replaced. They must not be changed.
-func (a *App) SourcesIn(environment string) []Source { return a.in(environment).sources }
+// sourcesIn returns the sources in an environment, references not replaced. They must not be changed.
+func (a *App) sourcesIn(environment string) []Source { return a.in(environment).sources }
 
 // AllSources returns the sources of all environments, references not replaced.
 func (a *App) AllSources() []Source {
@@ -78,7 +78,7 @@ func (l *loader) appVariants(a *App) {
 
 // checkSkips refuses layers that do not exist. Layers are known only after all files are read.
 func (l *loader) checkSkips() {
-	names := []string{layerGlobal}
+	names := []string{LayerGlobal}
 	for _, layer := range l.fleet.Spec.Layers {
 		names = append(names, layer.Name)
 	}

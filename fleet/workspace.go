@@ -105,17 +105,11 @@ func Unknown(f *Fleet, app string) error {
 	return nil
 }
 
-// ValidAppName reports whether an app can have the name: APP, or WORKSPACE/APP.
-func ValidAppName(s string) bool {
-	workspace, app, scoped := strings.Cut(s, "/")
-	return validName(workspace) && (!scoped || validName(app))
-}
-
 // Workspace is the workspace of the app; nil for an app of the fleet itself.
 func (a *App) Workspace() *Workspace { return a.workspace }
 
-// LocalName is the app's name inside its workspace.
-func (a *App) LocalName() string {
+// localName returns the app's name inside its workspace.
+func (a *App) localName() string {
 	if a.workspace == nil {
 		return a.Name
 	}
@@ -138,7 +132,7 @@ func (l tenancy) workspacesFrom(documents []document) {
 	for _, doc := range documents {
 		file, ok := doc.value.(*WorkspaceFile)
 		if !ok {
-			if doc.file != fleetFile {
+			if doc.file != File {
 				l.errorf(doc, []string{"kind"}, "move it", "only Workspace belongs here")
 			}
 			continue

@@ -98,7 +98,7 @@ func TestAWorkspaceHoldsAppsOfItsOwn(t *testing.T) {
 	if err != nil || values["own"] != "web" {
 		t.Errorf("${app} is %v (%v)", values["own"], err)
 	}
-	if app.LocalName() != "web" || WorkspaceOf(app.Name) != "team-a" || WorkspaceOf("web") != "" {
+	if app.localName() != "web" || WorkspaceOf(app.Name) != "team-a" || WorkspaceOf("web") != "" {
 		t.Error("the parts of the name are wrong")
 	}
 }

@@ -68,9 +68,9 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 		tip := r.refs.Output[name]
 		want, ok := tree.clusters[c.Name]
 		switch {
-		case c.State == "frozen":
+		case c.Frozen():
 			continue
-		case !ok || c.State == "retired":
+		case !ok || c.Retired():
 			if r.request.Prune && !tip.IsZero() {
 				moves = append(moves, r.deletion(out, c.Name, name, tip))
 			}

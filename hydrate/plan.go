@@ -61,11 +61,11 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 	clusters := r.view.Fleet.ClustersOf(r.environment)
 	present, listed := make(map[string]bool, len(clusters)), branch.WorkspaceReader{}
 	for _, c := range clusters {
-		if c.State == "retired" {
+		if c.Retired() {
 			continue
 		}
 		present[c.Name] = true
-		if c.State == "frozen" {
+		if c.Frozen() {
 			continue
 		}
 		for _, a := range r.view.Fleet.Apps {

@@ -122,7 +122,7 @@ func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Com
 			return f.Target == name &&
 				f.Holds(l.request.Now)
 		})
-		if cluster, ok := l.fleet.Cluster(name); held || ok && cluster.State == "frozen" {
+		if cluster, ok := l.fleet.Cluster(name); held || ok && cluster.Frozen() {
 			frozen++
 		}
 	}

@@ -41,7 +41,7 @@ func (v *evidence) health(ctx context.Context, environment string, clusters []ro
 	for _, c := range v.fleet.ClustersOf(environment) {
 		i := slices.IndexFunc(clusters, func(s rollout.ClusterState) bool { return s.Name == c.Name })
 		tip := v.refs[v.fleet.ClusterBranch(c)]
-		if i < 0 || tip.IsZero() || c.State == "retired" {
+		if i < 0 || tip.IsZero() || c.Retired() {
 			continue
 		}
 		a := v.statuses.of(ctx, tip.String())

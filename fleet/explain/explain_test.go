@@ -43,7 +43,11 @@ func TestExplanationsAgreeWithValues(t *testing.T) {
 	})} {
 		f := mustLoad(t, files)
 		for _, tgt := range f.Targets() {
-			for _, source := range tgt.App.SourcesIn(tgt.Cluster.Environment) {
+			resolved, err := f.Resolve(tgt)
+			if err != nil {
+				t.Fatalf("resolve %s: %v", tgt, err)
+			}
+			for _, source := range resolved.Sources {
 				if source.Helm == nil {
 					continue
 				}

@@ -128,7 +128,7 @@ func (c *run) commitCandidates(ctx context.Context) error {
 // findTarget returns a target of a fleet; nil if the fleet does not have it.
 func findTarget(f *fleet.Fleet, a fleet.AffectedTarget) *fleet.Target {
 	cluster, ok := f.Cluster(a.Cluster)
-	if !ok || cluster.State == "retired" {
+	if !ok || cluster.Retired() {
 		return nil
 	}
 	app, ok := f.App(a.App)
@@ -188,7 +188,7 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 		before = c.h.Rendered(ctx, st)
 	}
 	for _, key := range keys {
-		if cluster, ok := f.Cluster(key[0]); ok && cluster.State == "frozen" {
+		if cluster, ok := f.Cluster(key[0]); ok && cluster.Frozen() {
 			c.out.Frozen++
 			continue
 		}
@@ -209,7 +209,7 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 func (c *run) add(one *candidate) {
 	before, after := one.sides[0], one.sides[1]
 	switch {
-	case after != nil && after.Cluster.State == "frozen":
+	case after != nil && after.Cluster.Frozen():
 		c.out.Frozen++
 	case after != nil && c.wants(after.Cluster.Environment), before != nil && c.wants(before.Cluster.Environment):
 		c.list = append(c.list, one)

@@ -66,7 +66,7 @@ func (c *run) declaredCluster(ctx context.Context, name string) (Emptied, bool) 
 			// it leaves the branch of the environment that it had, and what it gets is not compared
 			return Emptied{}, false
 		}
-		return Emptied{Cluster: cluster}, cluster.State != "retired"
+		return Emptied{Cluster: cluster}, !cluster.Retired()
 	}
 	if c.views[0] == nil {
 		return Emptied{}, false

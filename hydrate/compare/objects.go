@@ -307,7 +307,7 @@ func (p *placements) Placed(app, environment string) int {
 			continue
 		}
 		for _, c := range v.Fleet.ClustersOf(environment) {
-			if c.State != "retired" && v.Fleet.Places(a, c) {
+			if !c.Retired() && v.Fleet.Places(a, c) {
 				names[c.Name] = true
 			}
 		}

@@ -39,7 +39,7 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 		case !placed:
 			continue
 		case !ok:
-			if c.State != "frozen" {
+			if !c.Frozen() {
 				out.Differences = append(out.Differences, Difference{Branch: ref, Path: ".", Effect: "removed"})
 			}
 			continue
@@ -97,7 +97,7 @@ func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tr
 	record rollout.Record,
 ) (*Behind, error) {
 	e, _ := r.fleet.Environment(c.Environment) // a removed environment follows nothing
-	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && c.State != "frozen" {
+	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && !c.Frozen() {
 		return nil, nil //nolint:nilnil // hydration moves all clusters at once
 	}
 	reason, ok := rollout.BehindAsPlanned(record, hashText(st.Tip.Tree), rollout.Cluster{Name: c.Name, State: c.State},
