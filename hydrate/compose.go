@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/render"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -152,7 +153,10 @@ func (h *Hydrator) RenderCommit(ctx context.Context, r CommitRequest, w *gitstor
 	if err != nil {
 		return nil, err
 	}
-	plan, err := h.plan(ctx, planRequest{view: v, environment: r.Environment, state: r.State, all: r.All, held: r.held})
+	plan, err := h.plan(ctx, planRequest{
+		view: v, environment: r.Environment, state: r.State, touched: &source.Touched{All: true}, all: r.All,
+		held: r.held,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ type planRequest struct {
 	view        *source.View
 	environment string
 	state       *branch.State
-	touched     *source.Touched // what may have changed; nil for everything
+	touched     *source.Touched // what may have changed since the branch was written
 	all         bool            // render every target, even if the branch has its digest
 	held        holds           // workspaces that keep what the branch has
 }
@@ -78,7 +78,7 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 			return nil, err
 		}
 		switch {
-		case r.touched == nil || r.touched.Clusters[c.Name] || lacking:
+		case r.touched.All || r.touched.Clusters[c.Name] || lacking:
 			p.clusters[c.Name] = &clusterPlan{cluster: c, changes: map[string]bool{}}
 		case len(r.touched.Apps[c.Name]) > 0:
 			p.clusters[c.Name] = &clusterPlan{cluster: c, changes: map[string]bool{}, only: r.touched.Apps[c.Name]}
@@ -270,20 +270,21 @@ func (p *environmentPlan) jobs() []render.Job {
 	return out
 }
 
-// touchedSince returns what the change from a source commit to the view can affect. It returns nil, which means
-// everything, if it cannot read that commit or its fleet is invalid.
+// touchedSince returns what the change from a source commit to the view can affect. That is everything if it cannot
+// read the commit, or if the fleet of the commit is invalid: planning everything is slower and has the same result.
 func (h *Hydrator) touchedSince(ctx context.Context, from string, v *source.View) (*source.Touched, error) {
+	everything := &source.Touched{All: true}
 	hash, err := gitstore.ParseHash(from)
-	if err != nil {
-		return nil, nil //nolint:nilerr // no record: plan everything
+	if err != nil { // no record
+		return everything, nil //nolint:nilerr // as above
 	}
 	base, err := h.Store.Commit(ctx, hash)
-	if err != nil { // whatever the error: planning everything is slower and gives the same result
-		return nil, ctx.Err()
+	if err != nil {
+		return everything, ctx.Err()
 	}
 	touched, err := h.sources.Touched(ctx, base.Tree, v)
 	if _, invalid := errors.AsType[fleet.Problems](err); invalid {
-		return nil, nil
+		return everything, nil
 	}
 	return touched, err
 }

@@ -270,7 +270,7 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 
 func (r *run) plan(ctx context.Context, name string, st *branch.State, held holds) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
-	var touched *source.Touched
+	touched := &source.Touched{All: true}
 	// otherwise parts of the branch are older than its source commit
 	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0
 	// otherwise the files of clusters that do not change would keep their old form
@@ -289,7 +289,6 @@ func (r *run) plan(ctx context.Context, name string, st *branch.State, held hold
 	}
 	r.h.Progress("plan "+name, 0, 0)
 	return r.h.plan(ctx, planRequest{
-		view: r.view, environment: name, state: st, touched: touched, all: all,
-		held: held,
+		view: r.view, environment: name, state: st, touched: touched, all: all, held: held,
 	})
 }

@@ -26,9 +26,9 @@ func scopeOfCommand(c Command) rollout.Scope {
 	return rollout.Scope{Apps: c.Apps, Workspaces: c.Workspaces}
 }
 
-// promotedApps returns the apps that a promotion is limited to. A workspace stands for its apps that the environment
-// runs, that its record names or holds, and that the promoted source has. A promotion of a commit in which the files of
-// the workspace have errors is refused, because it would silently leave apps out.
+// promotedApps returns the apps that a promotion is limited to; nil if it brings all of them. A workspace stands for
+// its apps that the environment runs, that its record names or holds, and that the promoted source has. A promotion of
+// a commit in which the files of the workspace have errors is refused, because it would silently leave apps out.
 func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
 	source rollout.Source,
 ) ([]string, error) {
@@ -122,8 +122,8 @@ func (l *commands) workspaceAt(ctx context.Context, e fleet.Environment, workspa
 	return out, nil
 }
 
-// resumedApps returns the apps that a `resume` is limited to. A workspace stands for all of its apps, also for held
-// ones that neither the trunk nor the environment has any more.
+// resumedApps returns the apps that a `resume` is limited to; nil if it has no limit. A workspace stands for all of its
+// apps, also for held ones that neither the trunk nor the environment has any more.
 func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) ([]string,
 	error,
 ) {
@@ -139,8 +139,9 @@ func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Comma
 	return expand(e.Name, scope, apps, nil, "and no held app")
 }
 
-// restoredApps returns the apps that a rollback to a tree is limited to. A workspace stands for its apps that the
-// environment runs, which go back or disappear, and those that the tree has, which a promotion may have removed.
+// restoredApps returns the apps that a rollback to a tree is limited to; nil if all go back. A workspace stands for its
+// apps that the environment runs, which go back or disappear, and those that the tree has, which a promotion may have
+// removed.
 func (l *commands) restoredApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
 	tree string,
 ) ([]string, error) {

@@ -257,6 +257,8 @@ func (r *Reader) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Co
 
 // Touched is what a change can affect.
 type Touched struct {
+	// All is true if the change can affect everything. The other fields are then empty.
+	All bool
 	// Apps are the affected targets: cluster → apps.
 	Apps map[string][]string
 	// Clusters changed themselves. Each target of theirs is affected, and files that belong to no target: a cluster
