@@ -21,8 +21,10 @@ import (
 // move, the bot moves the pin in sluice.lock: on a branch with a merge request, or on the trunk. All state is in Git
 // and on the forge:
 //
-//   - The branch has one commit of Sluice on top of the trunk. Its trailers say which commit it pins, and which sluice.lock it changes.
-//   - Sluice replaces its own commit only. A commit of somebody else on the branch stays, and the merge request says so.
+//   - The branch has one commit of Sluice on top of the trunk. Its trailers say which commit it pins, and which
+//     sluice.lock it changes.
+//   - Sluice replaces its own commit only. A commit of somebody else on the branch stays, and the merge request says
+//     so.
 //   - A merge request of this head that is closed was declined: the bot opens none until there is a newer commit.
 
 // Follows moves the commits at which the trunk pins other repositories. A server-checked swap moves each branch.

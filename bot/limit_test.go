@@ -212,7 +212,8 @@ func TestStoppedReview(t *testing.T) {
 	}
 }
 
-// A review whose status the forge does not take is repeated, also one that exceeds a limit: otherwise its head never gets a status.
+// A review whose status the forge does not take is repeated, also one that exceeds a limit: otherwise its head never
+// gets a status.
 func TestStoppedReviewWithoutStatus(t *testing.T) {
 	t.Parallel()
 	for name, review := range map[string]*report.Review{
@@ -233,7 +234,8 @@ func TestStoppedReviewWithoutStatus(t *testing.T) {
 	}
 }
 
-// A forge that takes no comment gets the status of a stopped review all the same, and the review is not repeated for the comment.
+// A forge that takes no comment gets the status of a stopped review all the same, and the review is not repeated for
+// the comment.
 func TestStoppedReviewWithoutComment(t *testing.T) {
 	t.Parallel()
 	space := &bombSpace{head: gitstore.Hash{1}}

@@ -106,7 +106,8 @@ func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *fo
 		case errors.Is(err, ErrRefused):
 			done.Refused = true
 			text = err.Error()
-		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported): // a retry would have the same result
+		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported):
+			// a retry would have the same result
 			t.log.Warn("a command failed for good", "verb", string(one.Verb), "merge_request", mr.Number, "error", err)
 			done.Refused = true
 			text = "failed: " + cause(err)

@@ -88,7 +88,9 @@ func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promote.S
 }
 
 // publishRollout writes the rollout of a commit, with a warning, to the merge requests that it came from.
-func (r reporter) publishRollout(ctx context.Context, c gitstore.Commit, rows []report.RolloutRow, warning string) error {
+func (r reporter) publishRollout(ctx context.Context, c gitstore.Commit, rows []report.RolloutRow,
+	warning string,
+) error {
 	key, state := "rollout/"+c.Hash.String(), fmt.Sprint(rows, warning)
 	if r.seen(key, state) {
 		return nil

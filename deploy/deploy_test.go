@@ -44,7 +44,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	binary = filepath.Join(dir, "sluice")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/sluice") //nolint:noctx // no test with a context is running yet
+	//nolint:noctx // no test with a context is running yet
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/sluice")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)

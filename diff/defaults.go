@@ -309,7 +309,8 @@ func defaultService(s *corev1.ServiceSpec) {
 	empty(&s.SessionAffinity, corev1.ServiceAffinityNone)
 	if s.SessionAffinity == corev1.ServiceAffinityClientIP && s.SessionAffinityConfig == nil {
 		timeout := corev1.DefaultClientIPServiceAffinitySeconds
-		s.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &timeout}}
+		client := &corev1.ClientIPConfig{TimeoutSeconds: &timeout}
+		s.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: client}
 	}
 	for i := range s.Ports {
 		empty(&s.Ports[i].Protocol, corev1.ProtocolTCP)

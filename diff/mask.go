@@ -169,7 +169,8 @@ func decoded(text string) (string, bool) {
 func (m *Masker) learn(form, plain string) {
 	mask := m.fingerprint(plain)
 	for _, one := range []string{form, strings.TrimSpace(form)} {
-		if have, ok := m.values[one]; len(one) >= shortest && (!ok || form == plain || have != m.fingerprint(one) && mask < have) {
+		have, ok := m.values[one]
+		if len(one) >= shortest && (!ok || form == plain || have != m.fingerprint(one) && mask < have) {
 			m.values[one] = mask
 		}
 	}

@@ -359,7 +359,8 @@ func TestUnfinishedReferencesAreCheap(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: accepted", part)
 			}
-		case <-time.After(4 * time.Minute): // on an idle machine, a quadratic cost would take longer, a linear one less than a second
+		case <-time.After(4 * time.Minute):
+			// on an idle machine, a quadratic cost would take longer, a linear one less than a second
 			t.Fatalf("%s: takes too long", part)
 		}
 	}

@@ -350,8 +350,8 @@ func (f *Fleet) ImportedTarget(cluster, app string) *Imported {
 	return a.imported[cluster]
 }
 
-// Object returns the user's object that an imported target comes from; nil if its file does not contain it as it is, such as one that a template
-// creates.
+// Object returns the user's object that an imported target comes from; nil if its file does not contain it as it is,
+// such as one that a template creates.
 func (f *Fleet) Object(i *Imported) *yaml.Node {
 	data, err := f.ReadFile(i.File)
 	if err != nil || manifest.Check(data, yamlnode.Budget()) != nil {
@@ -486,7 +486,8 @@ func (a *affected) imports() {
 				if other, ok := side.other.apps[app.Name]; ok && other.imported != nil {
 					before = other.imported[name]
 				}
-				if !t.same(before) || side.f.Spec.Import[t.Entry].helm() != side.other.Spec.Import[before.Entry].helm() {
+				if !t.same(before) ||
+					side.f.Spec.Import[t.Entry].helm() != side.other.Spec.Import[before.Entry].helm() {
 					a.found[[2]string{name, app.Name}] = true
 				}
 			}

@@ -104,7 +104,8 @@ func (t Target) unset(ref *reference) error {
 // one that is not such a value, is a string.
 func fallbackValue(text string) any {
 	var root yaml.Node
-	if text == "" || manifest.Check([]byte(text), yamlnode.Budget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil ||
+	if text == "" || manifest.Check([]byte(text), yamlnode.Budget()) != nil ||
+		yaml.Unmarshal([]byte(text), &root) != nil ||
 		len(root.Content) == 0 {
 		return text
 	}

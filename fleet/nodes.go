@@ -23,7 +23,9 @@ func fieldsOf(t reflect.Type) map[string]field {
 }
 
 // fileFields returns the fields of every struct that a file of this package can have.
-var fileFields = sync.OnceValue(func() map[reflect.Type]map[string]field { //nolint:gochecknoglobals // computed once, and constant
+//
+//nolint:gochecknoglobals // computed once, and constant
+var fileFields = sync.OnceValue(func() map[reflect.Type]map[string]field {
 	out := map[reflect.Type]map[string]field{}
 	for _, kind := range fileKinds() {
 		addFields(out, reflect.TypeOf(newFile(kind)))

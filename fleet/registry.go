@@ -322,8 +322,8 @@ func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Sou
 	return many
 }
 
-// DeclaresCluster reports whether a document of a file declares the cluster, and not as retired. The fleet need not read
-// the file. Documents after a syntax error do not count.
+// DeclaresCluster reports whether a document of a file declares the cluster, and not as retired. The fleet need not
+// read the file. Documents after a syntax error do not count.
 func DeclaresCluster(data []byte, name string) bool {
 	return slices.ContainsFunc(yamlnode.Documents(data), func(n *yaml.Node) bool {
 		return yamlnode.Text(n, "kind") == "Cluster" && yamlnode.Text(n, "metadata", "name") == name &&

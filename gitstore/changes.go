@@ -15,7 +15,8 @@ type Change struct {
 }
 
 // Changes lists the files that differ between two trees, by path. It does not read equal subtrees. A zero hash is an
-// empty tree. If many folders differ and one of the trees has more paths than anybody can list, it returns ErrTooManyPaths.
+// empty tree. If many folders differ and one of the trees has more paths than anybody can list, it returns
+// ErrTooManyPaths.
 func (s *Store) Changes(ctx context.Context, a, b Hash) ([]Change, error) {
 	out := changeList{most: math.MaxInt, folders: math.MaxInt, entries: fewPaths}
 	out.enough = func() error {

@@ -195,7 +195,8 @@ func (l *localBranches) checkedOut() (map[string]string, error) {
 	linked, err := filepath.Glob(filepath.Join(l.store.dir, "worktrees", "*"))
 	for _, dir := range linked {
 		at := dir
-		if data, err := os.ReadFile(filepath.Join(dir, "gitdir")); err == nil { //nolint:gosec // the user's own repository
+		//nolint:gosec // the user's own repository
+		if data, err := os.ReadFile(filepath.Join(dir, "gitdir")); err == nil {
 			at = filepath.Dir(strings.TrimSpace(string(data)))
 		}
 		if ref := headRef(dir); ref != "" {
@@ -208,7 +209,8 @@ func (l *localBranches) checkedOut() (map[string]string, error) {
 // headRef returns the branch that is checked out, or that a rebase in progress returns to.
 func headRef(dir string) string {
 	for _, name := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "HEAD"} {
-		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))) //nolint:gosec // the user's own repository
+		//nolint:gosec // the user's own repository
+		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			continue
 		}

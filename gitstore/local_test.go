@@ -45,7 +45,8 @@ func TestLocalMovesRaceWithGit(t *testing.T) {
 			results, _ = s.Local().Push(context.Background(), w, []Move{{"env/dev", at, next}}, PushOptions{})
 		})
 		group.Go(func() {
-			won = exec.Command("git", "-C", bare, "update-ref", "refs/heads/env/dev", human, at.String()).Run() == nil //nolint:noctx // runs for a moment
+			//nolint:noctx // runs for a moment
+			won = exec.Command("git", "-C", bare, "update-ref", "refs/heads/env/dev", human, at.String()).Run() == nil
 		})
 		group.Wait()
 		updated := len(results) == 1 && results[0].State == Updated

@@ -135,7 +135,8 @@ func (s *Store) prefer(e endpoint) {
 func openGitDir(dir string, d disk.Disk, isMirror bool) (*Store, error) {
 	s := newStore()
 	s.dir, s.gitDir, s.disk = dir, dir, d
-	if data, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil { //nolint:gosec // the user's own repository
+	//nolint:gosec // the user's own repository
+	if data, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
 		s.dir = strings.TrimSpace(string(data))
 		if !filepath.IsAbs(s.dir) {
 			s.dir = filepath.Join(dir, s.dir)
@@ -308,8 +309,9 @@ func initMirror(dir string, d disk.Disk) error {
 // alternates lists the folders that a repository borrows objects from, as `git clone --shared` and --reference set
 // up.
 func alternates(dir string, depth int) []string {
-	const deepest = 5                                                             // as Git
-	data, err := os.ReadFile(filepath.Join(dir, "objects", "info", "alternates")) //nolint:gosec // the user's own repository
+	const deepest = 5 // as Git
+	//nolint:gosec // the user's own repository
+	data, err := os.ReadFile(filepath.Join(dir, "objects", "info", "alternates"))
 	if err != nil || depth > deepest {
 		return nil
 	}

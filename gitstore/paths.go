@@ -16,8 +16,8 @@ const (
 	fewPaths   = 20_000 // entries that are listed before somebody counts the paths
 )
 
-// ErrTooManyPaths means that a tree has more paths than Sluice lists. It is an ErrMalformed: only the author of the commit can
-// mend it.
+// ErrTooManyPaths means that a tree has more paths than Sluice lists. It is an ErrMalformed: only the author of the
+// commit can mend it.
 var ErrTooManyPaths = fmt.Errorf("%w: too many paths", ErrMalformed)
 
 // pathsError is an ErrTooManyPaths.
@@ -39,8 +39,8 @@ func (e *pathsError) Error() string {
 // Unwrap returns ErrTooManyPaths.
 func (e *pathsError) Unwrap() error { return ErrTooManyPaths }
 
-// bounded returns an ErrTooManyPaths if a tree has more than mostPaths paths. It reads each different tree once, and names the
-// folder of the root that has most of the paths.
+// bounded returns an ErrTooManyPaths if a tree has more than mostPaths paths. It reads each different tree once, and
+// names the folder of the root that has most of the paths.
 func (s *Store) bounded(ctx context.Context, root Hash) error {
 	total, err := s.paths(ctx, root, 0)
 	if err != nil || total <= mostPaths {
@@ -62,8 +62,8 @@ func (s *Store) bounded(ctx context.Context, root Hash) error {
 	return out
 }
 
-// paths returns the number of paths below a tree; more than mostPaths if there are more, or too many levels. A tree that
-// cannot be read has none: who reads it gets the error.
+// paths returns the number of paths below a tree; more than mostPaths if there are more, or too many levels. A tree
+// that cannot be read has none: who reads it gets the error.
 func (s *Store) paths(ctx context.Context, tree Hash, level int) (int64, error) {
 	if level > mostLevels {
 		return mostPaths + 1, nil
@@ -100,8 +100,8 @@ func (s *Store) paths(ctx context.Context, tree Hash, level int) (int64, error) 
 	return total, nil
 }
 
-// Bounded returns an ErrTooManyPaths if there are more paths below a folder than anybody can list. It reads each different folder
-// once. Call it before reading all files of a folder.
+// Bounded returns an ErrTooManyPaths if there are more paths below a folder than anybody can list. It reads each
+// different folder once. Call it before reading all files of a folder.
 func (s *Snapshot) Bounded(dir string) error {
 	e, err := s.Entry(dir)
 	if err != nil || e.Mode != ModeTree {
@@ -114,8 +114,8 @@ func (s *Snapshot) Bounded(dir string) error {
 	return err
 }
 
-// list counts the entries of a folder that somebody lists. After many, it returns an ErrTooManyPaths if the snapshot has too
-// many paths for anybody to list.
+// list counts the entries of a folder that somebody lists. After many, it returns an ErrTooManyPaths if the snapshot
+// has too many paths for anybody to list.
 func (s *Snapshot) list(dir string, entries int) error {
 	if strings.Count(dir, "/") >= mostLevels {
 		first, _, _ := strings.Cut(dir, "/")

@@ -111,7 +111,8 @@ func (s *Store) named(name string) (Hash, error) {
 // abbreviated finds the one commit whose hash begins with name.
 func (s *Store) abbreviated(name string) (Hash, error) {
 	const shortest = 4 // as Git
-	if len(name) < shortest || len(name) > 2*len(Hash{}) || s.own == nil || strings.Trim(name, "0123456789abcdef") != "" {
+	if len(name) < shortest || len(name) > 2*len(Hash{}) || s.own == nil ||
+		strings.Trim(name, "0123456789abcdef") != "" {
 		return Hash{}, ErrNotFound
 	}
 	var found []Hash

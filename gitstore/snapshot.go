@@ -17,9 +17,9 @@ import (
 )
 
 // Snapshot is one tree as a read-only file system: an fs.FS with ReadDir, ReadFile and Stat, safe for concurrent use.
-// It lists links and submodules as such and never follows them. FileInfo.Sys returns the Hash; Size is 0, because
-// trees do not contain it. Reading a file of more than 32 MiB returns ErrTooLarge. Who lists many folders of a tree that
-// has more paths than anybody can list gets ErrTooManyPaths.
+// It lists links and submodules as such and never follows them. FileInfo.Sys returns the Hash; Size is 0, because trees
+// do not contain it. Reading a file of more than 32 MiB returns ErrTooLarge. Who lists many folders of a tree that has
+// more paths than anybody can list gets ErrTooManyPaths.
 type Snapshot struct {
 	ctx   context.Context //nolint:containedctx // io/fs has no context parameter; a snapshot lives as long as one task
 	store *Store

@@ -385,7 +385,8 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree, into *dete
 	}
 	var seen []evidence
 	for _, one := range settings.Installed {
-		seen = append(seen, evidence{version: one.Version, of: one.Chart, at: fmt.Sprintf("%s:%d", one.Origin.File, one.Origin.Line)})
+		at := fmt.Sprintf("%s:%d", one.Origin.File, one.Origin.Line)
+		seen = append(seen, evidence{version: one.Version, of: one.Chart, at: at})
 	}
 	into.argocdVersion = versionFrom(seen, newestArgoCD)
 	return nil

@@ -124,7 +124,9 @@ func (d *detected) fluxEntries() []any {
 		byVersion[key][name] = c
 	}
 	first := func(key string) string { return slices.Sorted(maps.Keys(byVersion[key]))[0] }
-	keys := slices.SortedFunc(maps.Keys(byVersion), func(a, b string) int { return strings.Compare(first(a), first(b)) })
+	keys := slices.SortedFunc(maps.Keys(byVersion), func(a, b string) int {
+		return strings.Compare(first(a), first(b))
+	})
 	var out []any
 	for _, key := range keys {
 		entry := fleet.FluxImport{Clusters: byVersion[key]}

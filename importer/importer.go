@@ -215,8 +215,9 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: cluster, App: fluxApp(u.Key), File: u.Origin.File, Line: u.Origin.Line, Kind: u.Key.Kind,
 		Namespace: u.Namespace,
-		Force:     u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended,
-		Notes: u.Notes, StandIns: u.StandIns, Err: u.Err,
+		Force:     u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan,
+		Suspended: u.Suspended,
+		Notes:     u.Notes, StandIns: u.StandIns, Err: u.Err,
 		Reads: u.Own, Declared: u.Declared, Object: string(u.Object),
 	}
 	if u.Parent != (flux.Key{}) {

@@ -258,5 +258,6 @@ func (a *admissionPolicy) check(ctx context.Context, _ *Subject, o *Object) ([]b
 }
 
 func toUnstructured(o manifest.Object) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: normal(map[string]any(o)).(map[string]any)} //nolint:forcetypeassert // normal keeps maps
+	//nolint:forcetypeassert // normal keeps maps
+	return &unstructured.Unstructured{Object: normal(map[string]any(o)).(map[string]any)}
 }

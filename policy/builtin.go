@@ -47,8 +47,8 @@ func secretBreaches(o manifest.Object) []breach {
 	return nil
 }
 
-// secretValues finds values in plain text in the fields of a Secret, which is o or an item of it. The API server ignores
-// fields in another case; the branch would show them.
+// secretValues finds values in plain text in the fields of a Secret, which is o or an item of it. The API server
+// ignores fields in another case; the branch would show them.
 func secretValues(o manifest.Object, one map[string]any, at string) []breach {
 	sops := child(one, "sops")
 	for _, field := range slices.Sorted(maps.Keys(one)) {

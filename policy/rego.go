@@ -120,7 +120,8 @@ func (r *regoRules) collect(name string, m *ast.Module) {
 	}
 	pkg := strings.TrimPrefix(m.Package.Path.String(), "data.")
 	for _, rule := range m.Rules {
-		short := string(rule.Head.Ref()[0].Value.(ast.Var)) //nolint:forcetypeassert // a rule's reference begins with its name
+		//nolint:forcetypeassert // a rule's reference begins with its name
+		short := string(rule.Head.Ref()[0].Value.(ast.Var))
 		found := ruleName.FindStringSubmatch(short)
 		id := pkg + "." + short
 		if found == nil || slices.Contains(r.names, id) {

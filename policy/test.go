@@ -54,7 +54,8 @@ func (e *Engine) test(ctx context.Context, run string) ([]TestResult, error) {
 		return nil, err
 	}
 	defer store.Abort(ctx, txn)
-	runner := tester.NewRunner().SetStore(store).SetModules(maps.Clone(e.rego.modules)).CapturePrintOutput(true).RaiseBuiltinErrors(true).SetTimeout(regoTimeout)
+	runner := tester.NewRunner().SetStore(store).SetModules(maps.Clone(e.rego.modules)).CapturePrintOutput(true).
+		RaiseBuiltinErrors(true).SetTimeout(regoTimeout)
 	if run != "" {
 		runner = runner.Filter(run)
 	}

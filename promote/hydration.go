@@ -15,9 +15,9 @@ import (
 )
 
 // NotStopped returns those of some environments that may be hydrated to a commit. The error says of each other one who
-// stopped it, by a halt, a freeze or a rollback, and why: a hydration asks no gate. An environment without `after` follows
-// the trunk, and is never stopped. The commit that an environment runs may be rendered again, unless something is held
-// back there.
+// stopped it, by a halt, a freeze or a rollback, and why: a hydration asks no gate. An environment without `after`
+// follows the trunk, and is never stopped. The commit that an environment runs may be rendered again, unless something
+// is held back there.
 func NotStopped(ctx context.Context, h *hydrate.Hydrator, commit gitstore.Commit, environments []string,
 	now time.Time,
 ) ([]string, error) {

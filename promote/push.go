@@ -32,7 +32,8 @@ func (p *pusher) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author g
 	return branch.Commit{
 		Tree: tree, Parent: parent, Author: author.Author,
 		Committer: branch.Committer(p.fleet.Spec.Output.Committer).At(p.request.Now.UTC().Truncate(time.Second)),
-		Subject:   m.subject, Body: m.body, Trailers: m.trailers, Version: p.hydrator.Version, Signer: p.hydrator.Signer,
+		Subject:   m.subject, Body: m.body, Trailers: m.trailers, Version: p.hydrator.Version,
+		Signer: p.hydrator.Signer,
 	}.Write(w)
 }
 

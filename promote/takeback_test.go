@@ -24,8 +24,10 @@ type tenants struct {
 // Statuses are those of each app of a cluster's commit.
 func (w *tenants) Statuses(_ context.Context, commit string) ([]rollout.Status, error) {
 	var out []rollout.Status
-	here := strings.Contains(w.Git("log", "-1", "--format=%B", commit), "Sluice-Environment: "+w.in) //nolint:contextcheck // the repository has the test's
-	for name := range strings.FieldsSeq(w.Git("ls-tree", "-r", "--name-only", commit)) {             //nolint:contextcheck // the same
+	//nolint:contextcheck // the repository has the test's
+	here := strings.Contains(w.Git("log", "-1", "--format=%B", commit), "Sluice-Environment: "+w.in)
+	//nolint:contextcheck // the same
+	for name := range strings.FieldsSeq(w.Git("ls-tree", "-r", "--name-only", commit)) {
 		one := rollout.Status{Name: "kustomization/" + rollout.ObjectName(strings.TrimPrefix(path.Dir(name),
 			"workspaces/")) + "/x", State: "success"}
 		if w.red != "" && here && strings.Contains(w.Git("show", commit+":"+name), w.red) {

@@ -75,7 +75,8 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 func (e *Status) withoutMoves(commands []Command) []string {
 	var out []string
 	for _, c := range commands {
-		if c.Environment == e.Environment && c.Kind == rollout.EventPromote && e.Decision.WaitsFor == "" && e.Plan == nil {
+		if c.Environment == e.Environment && c.Kind == rollout.EventPromote && e.Decision.WaitsFor == "" &&
+			e.Plan == nil {
 			out = append(out, fmt.Sprintf("nothing to promote: %s runs %s already", e.Environment, e.Source))
 		}
 	}

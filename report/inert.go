@@ -251,8 +251,8 @@ func size(s string) int {
 	return n
 }
 
-// row returns a line of a table. It writes a pipe in a cell as `\|`, which tables read as the pipe itself, also in code.
-// A pipe behind a backslash becomes an escape, because parsers disagree on what that backslash belongs to.
+// row returns a line of a table. It writes a pipe in a cell as `\|`, which tables read as the pipe itself, also in
+// code. A pipe behind a backslash becomes an escape, because parsers disagree on what that backslash belongs to.
 func row(cells ...string) string {
 	var out strings.Builder
 	out.WriteByte('|')
@@ -266,8 +266,9 @@ func row(cells ...string) string {
 // Block returns the lines as a block of code.
 func Block(lines []string) string { return fence("text", lines) }
 
-// Tag returns the name of a tag for a title or the subject of a commit, where no part is code. Of a name that a forge could read as a
-// mention, a reference or an address, only what follows the last slash is left; "a tag" if that is not plain either.
+// Tag returns the name of a tag for a title or the subject of a commit, where no part is code. Of a name that a forge
+// could read as a mention, a reference or an address, only what follows the last slash is left; "a tag" if that is not
+// plain either.
 func Tag(name string) string {
 	for _, part := range []string{name, name[strings.LastIndexByte(name, '/')+1:]} {
 		if !strings.ContainsFunc(part, func(r rune) bool {

@@ -240,7 +240,8 @@ func TestQuotesInSentences(t *testing.T) {
 	}
 }
 
-// TestPipesInTables: what a reader sees in a cell is the pipe that was written, and no parser takes one for the end of a cell.
+// TestPipesInTables: what a reader sees in a cell is the pipe that was written, and no parser takes one for the end of
+// a cell.
 func TestPipesInTables(t *testing.T) {
 	for written, want := range map[string]string{
 		"/sluice freeze prod --reason a|b":                "<code>/sluice freeze prod --reason a|b</code>",

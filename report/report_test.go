@@ -336,7 +336,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// An error decides the status of a review, so the status begins with it, and no report says that a change has no effect.
+// An error decides the status of a review, so the status begins with it, and no report says that a change has no
+// effect.
 func TestHeadlineOfErrors(t *testing.T) {
 	t.Parallel()
 	r := &report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"acme/one#3 was closed\nwithout a merge"}}

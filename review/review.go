@@ -59,7 +59,8 @@ func verdict(r *report.Review) report.Verdict {
 		return report.VerdictError
 	case r.Findings.Count(report.SeverityError) > 0:
 		return report.VerdictFail
-	case report.Critical(r.Changes), len(r.Changes.Withheld) > 0: // what a target loses that fails at the base is unknown
+	case report.Critical(r.Changes), len(r.Changes.Withheld) > 0:
+		// what a target loses that fails at the base is unknown
 		return report.VerdictCaution
 	case r.Findings.Count(report.SeverityWarning) > 0:
 		return report.VerdictWarn

@@ -171,7 +171,8 @@ func RollbackTarget(s Situation, history []PastState, clusters, apps []string, r
 			return PastState{}, err
 		}
 		switch {
-		case bad, differs && i == 1 && (s.Running.Restores || s.Running.TakesBack): // the result of a rollback, even if no record has it
+		case bad, differs && i == 1 && (s.Running.Restores || s.Running.TakesBack):
+			// the result of a rollback, even if no record has it
 			skipped = true
 		case differs:
 			return past, nil

@@ -29,7 +29,8 @@ func Ended(before, after Record, at time.Time) []string {
 		case len(left) == 0:
 			out = append(out, fmt.Sprintf("the hold has ended on %s", h))
 		default:
-			out = append(out, fmt.Sprintf("a part of the hold has ended on %s; held still: %s", h, strings.Join(left, ", ")))
+			out = append(out,
+				fmt.Sprintf("a part of the hold has ended on %s; held still: %s", h, strings.Join(left, ", ")))
 		}
 	}
 	for _, f := range before.Freezes {
@@ -41,14 +42,16 @@ func Ended(before, after Record, at time.Time) []string {
 			out = append(out, fmt.Sprintf("%s is no longer %s", target, f))
 		}
 	}
-	if q := before.Request; q != nil && (after.Request == nil || after.Request.By != q.By || !after.Request.At.Equal(q.At)) {
+	if q := before.Request; q != nil &&
+		(after.Request == nil || after.Request.By != q.By || !after.Request.At.Equal(q.At)) {
 		what := "has ended"
 		if after.Request != nil {
 			what = "is replaced"
 		}
 		out = append(out, fmt.Sprintf("the promotion to %s that %s asked for %s", q.Source, q.By, what))
 	}
-	if b := before.Rollback; b != nil && after.Rollback != nil && (b.By != after.Rollback.By || !b.At.Equal(after.Rollback.At)) {
+	if b := before.Rollback; b != nil && after.Rollback != nil &&
+		(b.By != after.Rollback.By || !b.At.Equal(after.Rollback.At)) {
 		out = append(out, fmt.Sprintf("the rollback to %s that %s asked for is replaced", b.To, actor(b.By)))
 	}
 	return out

@@ -62,7 +62,8 @@ func (s Situation) ReturnsText(w Proposal) string {
 		}
 		if len(h.Apps) == 0 || slices.ContainsFunc(w.Returns, func(name string) bool {
 			cluster := slices.ContainsFunc(s.Clusters, func(c ClusterState) bool { return c.Name == name })
-			return slices.Contains(h.Apps, name) || cluster && (len(h.Clusters) == 0 || slices.Contains(h.Clusters, name))
+			return slices.Contains(h.Apps, name) ||
+				cluster && (len(h.Clusters) == 0 || slices.Contains(h.Clusters, name))
 		}) {
 			parts = append(parts, h.String())
 		}

@@ -328,7 +328,8 @@ func (r *Record) endNamed(e Event) error {
 	}
 	left := r.Holds
 	for _, name := range e.Named {
-		if !slices.ContainsFunc(r.Holds, func(h Hold) bool { _, named := h.withoutNamed(name, e.Members); return named }) {
+		named := func(h Hold) bool { _, named := h.withoutNamed(name, e.Members); return named }
+		if !slices.ContainsFunc(r.Holds, named) {
 			return fmt.Errorf("no hold of %s is named %q: %s", r.Environment, name, r.named())
 		}
 		var rest []Hold

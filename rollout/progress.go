@@ -136,7 +136,8 @@ func (x *rollout) movedWaveState(w Wave, current bool, out *WaveProgress) {
 	switch {
 	case moved != nil && bake.State == Green && (!moved.Healthy.IsZero() || p.Rollback || !p.underWay()):
 		out.State, out.Since = WaveDone, moved.Moved
-		if p.Rollback && slices.ContainsFunc(w.Clusters(), func(n string) bool { return slices.Contains(p.Changed, n) }) {
+		changed := func(cluster string) bool { return slices.Contains(p.Changed, cluster) }
+		if p.Rollback && slices.ContainsFunc(w.Clusters(), changed) {
 			out.State = WaveBack
 		}
 	case current && bake.State != Green:

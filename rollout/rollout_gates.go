@@ -94,8 +94,8 @@ func (x *rolloutGates) haltGate() Gate {
 	return Gate{Name: GateHalt, State: Red, Since: h.At, Reason: h.String()}
 }
 
-// trunkGate stops a rollout whose commits the trunk does not have any more: somebody rewrote it, and nobody decided what
-// becomes of the clusters that wait. A rollback needs no trunk.
+// trunkGate stops a rollout whose commits the trunk does not have any more: somebody rewrote it, and nobody decided
+// what becomes of the clusters that wait. A rollback needs no trunk.
 func (x *rolloutGates) trunkGate() Gate {
 	g := Gate{Name: GateTrunk, State: Green}
 	p := x.rec.Progress

@@ -253,7 +253,8 @@ type Proposal struct {
 	Reason     string
 	Held       []string // apps, or clusters, that holds keep out of it
 	Released   []string // held apps that it changes
-	// Returns are apps, or clusters, that were rolled back, and that a request without --again would bring as they were.
+	// Returns are apps, or clusters, that were rolled back, and that a request without --again would bring as they
+	// were.
 	Returns []string
 	// Without are workspaces that are red, or were, in an environment before. Source keeps them at what the environment
 	// runs, unless Refused says why that is not possible or not known yet. Whole is what the environment would run with

@@ -279,7 +279,8 @@ func needed() map[string]string {
 // calls returns the methods of go-github that the adapter calls, and the addresses that it requests itself.
 func calls(t *testing.T) map[string]bool {
 	t.Helper()
-	packages, err := parser.ParseDir(token.NewFileSet(), root+"bot/forge/github", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0) //nolint:staticcheck // files of one package, no build tags
+	//nolint:staticcheck // files of one package, no build tags
+	packages, err := parser.ParseDir(token.NewFileSet(), root+"bot/forge/github", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0)
 	if err != nil || packages["github"] == nil {
 		t.Fatal(errors.Join(err, errors.New("there is no package github")))
 	}

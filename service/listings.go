@@ -28,7 +28,8 @@ func (s *Service) places() []hint.Place {
 		}
 	}
 	for _, p := range s.discovered() {
-		if at, ok := s.notFleets.Load(p); ok && s.clock().Sub(at.(time.Time)) < notFleetFor { //nolint:forcetypeassert // only times are stored
+		//nolint:forcetypeassert // only times are stored
+		if at, ok := s.notFleets.Load(p); ok && s.clock().Sub(at.(time.Time)) < notFleetFor {
 			continue
 		}
 		if s.knows(p) {

@@ -44,8 +44,8 @@ func TestDependsOn(t *testing.T) {
 	}
 }
 
-// BenchmarkHostileDescription is a description of GitLab's largest size in which each line has to be compared with each HTML comment,
-// formula or block. Its time must grow with the size, not with the square of it.
+// BenchmarkHostileDescription is a description of GitLab's largest size in which each line has to be compared with each
+// HTML comment, formula or block. Its time must grow with the size, not with the square of it.
 func BenchmarkHostileDescription(b *testing.B) {
 	for name, piece := range map[string]string{
 		"comments": "a<!---->\ndepends-on: a\n",
@@ -60,7 +60,8 @@ func BenchmarkHostileDescription(b *testing.B) {
 	}
 }
 
-// Reads descriptions of merge requests. The number of addresses is bounded, each occurs once, and none holds white space.
+// Reads descriptions of merge requests. The number of addresses is bounded, each occurs once, and none holds white
+// space.
 func FuzzDependsOn(f *testing.F) {
 	f.Add("Depends-On: https://hub.example.com/acme/components/pull/3\r\ndepends-on:<x>\r\rDEPENDS-ON:\n")
 	f.Add("<details>\nDepends-On: a\n</details>\n```\nDepends-On: b\n```\n<!--\nDepends-On: c\n-->\n> Depends-On: d\n")

@@ -21,7 +21,8 @@ type Use struct {
 
 func (u *Use) equal(v *Use) bool {
 	return u.Fleet == v.Fleet && u.Place == v.Place && u.Name == v.Name && u.Branch == v.Branch && u.Trunk == v.Trunk &&
-		slices.EqualFunc(u.More, v.More, func(a, b Declaration) bool { return a.Name == b.Name && a.Branch == b.Branch })
+		slices.EqualFunc(u.More, v.More,
+			func(a, b Declaration) bool { return a.Name == b.Name && a.Branch == b.Branch })
 }
 
 // Names returns the names of the repository in the fleet that take a branch; the first name if none does.

@@ -69,9 +69,12 @@ func forgeCommand(ts *testscript.TestScript, neg bool, args []string) {
 func startForge(ts *testscript.TestScript, kind string) {
 	f := &scriptForge{kind: kind}
 	dir := ts.MkAbs("origin.git")
-	ts.Check(exec.Command("git", "init", "-q", "--bare", "-b", "main", dir).Run())                    //nolint:noctx // a moment
-	ts.Check(exec.Command("git", "-C", dir, "config", "http.receivepack", "true").Run())              //nolint:noctx // a moment
-	ts.Check(exec.Command("git", "-C", dir, "config", "uploadpack.allowAnySHA1InWant", "true").Run()) //nolint:noctx // a moment
+	//nolint:noctx // a moment
+	ts.Check(exec.Command("git", "init", "-q", "--bare", "-b", "main", dir).Run())
+	//nolint:noctx // a moment
+	ts.Check(exec.Command("git", "-C", dir, "config", "http.receivepack", "true").Run())
+	//nolint:noctx // a moment
+	ts.Check(exec.Command("git", "-C", dir, "config", "uploadpack.allowAnySHA1InWant", "true").Run())
 	gitServer(ts, false, nil)
 	if kind == "github" {
 		f.hub = fakegithub.New(fakegithub.Options{})
@@ -247,7 +250,8 @@ func (f *scriptForge) githubJob(ts *testscript.TestScript, args []string, n int)
 }
 
 func gitOutput(ts *testscript.TestScript, args ...string) string {
-	out, err := exec.Command("git", append([]string{"-C", filepath.Join(ts.Getenv("WORK"), "origin.git")}, args...)...).Output() //nolint:noctx // a moment
+	//nolint:noctx // a moment
+	out, err := exec.Command("git", append([]string{"-C", filepath.Join(ts.Getenv("WORK"), "origin.git")}, args...)...).Output()
 	ts.Check(err)
 	return strings.TrimSpace(string(out))
 }

@@ -223,9 +223,9 @@ func chosen(i int, name string) bool {
 	return i%16 == 1 || !testing.Short() && i%4 < 2
 }
 
-// byCommand reports whether the command line runs a case. Of the chosen cases that a service can review too, make test-e2e
-// runs each on one of both: TestHostileService the even ones, TestHostileChanges the odd ones. make test-thorough runs
-// all on both.
+// byCommand reports whether the command line runs a case. Of the chosen cases that a service can review too, make
+// test-e2e runs each on one of both: TestHostileService the even ones, TestHostileChanges the odd ones. make
+// test-thorough runs all on both.
 func (c *hostileChange) byCommand(i int) bool {
 	if c.Only == "service" || !chosen(i, c.Name) {
 		return false

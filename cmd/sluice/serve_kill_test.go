@@ -576,7 +576,8 @@ func (s *killStory) checkOrders() {
 		refused := regexp.MustCompile(regexp.QuoteMeta(fmt.Sprintf("| `%s` | `mia` |", o.text)) +
 			`[^\n]*came after this was said`)
 		overtaken := n == 0 && refused.MatchString(strings.Join(s.Comments(o.number), "\n")) && s.freezesAfter(record, o)
-		if freeze && n != 1 && !overtaken || unfreeze && n > 1 { // unfreezing a cluster that is not frozen records nothing
+		// unfreezing a cluster that is not frozen records nothing
+		if freeze && n != 1 && !overtaken || unfreeze && n > 1 {
 			s.t.Errorf("%q on merge request %d is %d times in the record\n%s", o.text, o.number, n, record)
 		}
 	}

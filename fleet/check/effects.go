@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
-// Effects finds declarations and folders without effect, which are mostly typing errors. A folder that cannot be read is
-// an error. It is what a fleet.Loader calls.
+// Effects finds declarations and folders without effect, which are mostly typing errors. A folder that cannot be read
+// is an error. It is what a fleet.Loader calls.
 func Effects(f *fleet.Fleet) fleet.Problems {
 	ef := &effects{fleet: f}
 	ef.all()

@@ -123,8 +123,8 @@ func (s *setters) valuesFrom(refs *yaml.Node, single bool) {
 		for _, name := range s.sources() {
 			for _, doc := range s.documents(name) {
 				one.file = name
-				if yamlnode.Text(doc, "kind") == yamlnode.Text(ref, "kind") && yamlnode.Text(doc, "metadata", "name") == yamlnode.Text(ref,
-					"name") {
+				if yamlnode.Text(doc, "kind") == yamlnode.Text(ref, "kind") &&
+					yamlnode.Text(doc, "metadata", "name") == yamlnode.Text(ref, "name") {
 					s.entry(one, doc, key)
 				}
 				s.generated(one, doc, yamlnode.Text(ref, "name"), key)
@@ -284,7 +284,8 @@ func helmOf(object *yaml.Node, source int) *yaml.Node {
 	}
 	if list := yamlnode.Items(yamlnode.Child(spec, "sources")); len(list) > 0 {
 		for _, one := range list {
-			if yamlnode.Text(one, "ref") != "" && yamlnode.Text(one, "path") == "" && yamlnode.Text(one, "chart") == "" {
+			if yamlnode.Text(one, "ref") != "" && yamlnode.Text(one, "path") == "" &&
+				yamlnode.Text(one, "chart") == "" {
 				continue // it only has values files
 			}
 			if source--; source < 0 {
@@ -301,8 +302,9 @@ func (s *setters) helm(h, own *yaml.Node) {
 	for _, field := range []string{"fileParameters", "parameters"} {
 		for _, p := range slices.Backward(yamlnode.Items(yamlnode.Child(h, field))) {
 			s.add(setter{
-				file: s.target.File, path: strings.Split(yamlnode.Text(p, "name"), "."), node: yamlnode.Child(p, "value"),
-				at: p, text: true,
+				file: s.target.File, path: strings.Split(yamlnode.Text(p, "name"), "."),
+				node: yamlnode.Child(p, "value"),
+				at:   p, text: true,
 			})
 		}
 	}

@@ -71,7 +71,8 @@ func (c *run) reportUnplaced() {
 		return reported || !c.request.hasApp(app)
 	})
 	for _, app := range slices.Sorted(maps.Keys(added)) {
-		if c.request.hasApp(app) && !slices.ContainsFunc(c.list, func(one *candidate) bool { return one.app == app && one.failed[1] != nil }) {
+		withheld := func(one *candidate) bool { return one.app == app && one.failed[1] != nil }
+		if c.request.hasApp(app) && !slices.ContainsFunc(c.list, withheld) {
 			c.out.Errors = append(c.out.Errors, added[app])
 		}
 	}

@@ -173,7 +173,8 @@ func (o *own) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Sub
 			ownSent>>20)
 	}
 	if err != nil {
-		return []ownAnswer{{Failed: err.Error()}}, nil //nolint:nilerr // an object that is too large is a failure of the policy
+		//nolint:nilerr // an object that is too large is a failure of the policy
+		return []ownAnswer{{Failed: err.Error()}}, nil
 	}
 	var out []ownAnswer
 	for i := range parts {
@@ -262,7 +263,8 @@ func (e Evaluator) call(ctx context.Context, task ownTask) (out ownAnswer, cost 
 		err = worker.Decode(data[cpuHead:], ownValues, &out)
 	}
 	if err != nil {
-		return ownAnswer{Failed: err.Error(), Limit: true}, cost, nil //nolint:nilerr // as a policy that breaks its process
+		//nolint:nilerr // as a policy that breaks its process
+		return ownAnswer{Failed: err.Error(), Limit: true}, cost, nil
 	}
 	return out, cost, nil
 }

@@ -107,7 +107,8 @@ func (r *renderings) do(ctx context.Context, key string, render func() rendered)
 		switch {
 		case fresh:
 			r.finish(ctx, key, work, render())
-		case work.ended() && work.result != nil && !r.holds(ctx, work.result.hash): // the writer that held it was closed without a push
+		case work.ended() && work.result != nil && !r.holds(ctx, work.result.hash):
+			// the writer that held it was closed without a push
 			r.forget(key, work)
 			continue
 		default:

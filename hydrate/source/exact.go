@@ -18,8 +18,8 @@ type Pinner interface {
 	Pin(ctx context.Context, r fetch.Ref) (fetch.Locked, error)
 }
 
-// KnownServers asks a Pinner only for charts of servers from which a trusted commit takes charts: a change must not choose
-// where a request goes. It is safe for concurrent use.
+// KnownServers asks a Pinner only for charts of servers from which a trusted commit takes charts: a change must not
+// choose where a request goes. It is safe for concurrent use.
 type KnownServers struct {
 	inner Pinner
 

@@ -289,7 +289,8 @@ func TestSignaturesNeedAListOfSigners(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)
-	if _, err := verify.Signatures(t.Context(), r.Hydrator(1), r.Resolve("main"), nil); err != verify.ErrNoSigners { //nolint:errorlint // it is returned unwrapped
+	//nolint:errorlint // it is returned unwrapped
+	if _, err := verify.Signatures(t.Context(), r.Hydrator(1), r.Resolve("main"), nil); err != verify.ErrNoSigners {
 		t.Errorf("the error is %v", err)
 	}
 }

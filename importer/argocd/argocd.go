@@ -270,7 +270,8 @@ func (i *importer) expand(ctx context.Context, p pending) []pending {
 		u.Prune = a.Prune
 	}
 	if err == nil && p.depth > maxDepth {
-		err = fmt.Errorf("Applications are nested more than %d levels deep", maxDepth) //nolint:staticcheck // a kind's name begins the message
+		//nolint:staticcheck // a kind's name begins the message
+		err = fmt.Errorf("Applications are nested more than %d levels deep", maxDepth)
 	}
 	if err == nil && i.Starting != nil {
 		err = i.Starting(u.Name)

@@ -48,7 +48,8 @@ func installs(name string, data []byte) (out []Installed) {
 				})
 			}
 		}
-		visitInstall(&node, slices.Contains([]string{"Deployment", "StatefulSet"}, field(node.Content[0], "kind")), found)
+		kind := field(node.Content[0], "kind")
+		visitInstall(&node, slices.Contains([]string{"Deployment", "StatefulSet"}, kind), found)
 	}
 	return out
 }

@@ -83,8 +83,9 @@ func applications(data []byte) (out []applying, sources []string) {
 			out = append(out, applying{
 				Name: o.Metadata.Name, Namespace: o.Metadata.Namespace, Path: o.Spec.Path,
 				Components: o.Spec.Components,
-				Source:     sourceName(o.Spec.SourceRef.Kind, o.Spec.SourceRef.Name), Remote: o.Spec.KubeConfig.Kind != 0,
-				Line: line,
+				Source:     sourceName(o.Spec.SourceRef.Kind, o.Spec.SourceRef.Name),
+				Remote:     o.Spec.KubeConfig.Kind != 0,
+				Line:       line,
 			})
 		}
 	}

@@ -25,7 +25,8 @@ func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
 		return expansion{}, nil
 	}
 	if p.depth > maxDepth {
-		return expansion{}, fmt.Errorf("Kustomizations are nested more than %d levels deep", maxDepth) //nolint:staticcheck // a kind's name begins the message
+		//nolint:staticcheck // a kind's name begins the message
+		return expansion{}, fmt.Errorf("Kustomizations are nested more than %d levels deep", maxDepth)
 	}
 	if k.Kind == kindResourceSet {
 		return c.expandSet(ctx, p)

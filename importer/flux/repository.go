@@ -65,7 +65,8 @@ func (i *Importer) contentOf(key Key, repo *sourcev1.GitRepository) (*content, e
 		failed = cmp.Or(failed, err)
 	}
 	switch failed = cmp.Or(missing, failed); {
-	case found != nil && (missing == nil || !byVersion(repo.Spec.Reference)): // what is missing could have a higher version
+	case found != nil && (missing == nil || !byVersion(repo.Spec.Reference)):
+		// what is missing could have a higher version
 		return i.listed(found.Name, found.Dir)
 	case failed != nil:
 		return nil, failed

@@ -293,7 +293,8 @@ func copied(from map[string]string, pattern, to string, exclude []string, out ma
 				out[path.Clean(to)] = from[name]
 				continue
 			}
-		case single && strings.HasPrefix(name, strings.TrimSuffix(pattern, "/")+"/"): // a directory: itself, or what is in it
+		case single && strings.HasPrefix(name, strings.TrimSuffix(pattern, "/")+"/"):
+			// a directory: itself, or what is in it
 			dir := strings.TrimSuffix(pattern, "/")
 			if !strings.HasSuffix(pattern, "/") && strings.HasSuffix(to, "/") {
 				dir = path.Dir(dir)

@@ -27,7 +27,8 @@ func Run(tb testing.TB, script string, args ...string) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cmd := exec.CommandContext(tb.Context(), "node", append([]string{path}, args...)...) //nolint:gosec // a script of the test
+	//nolint:gosec // a script of the test
+	cmd := exec.CommandContext(tb.Context(), "node", append([]string{path}, args...)...)
 	cmd.Env = append(os.Environ(), "BROWSER_TOOLS="+tools, "BROWSER_PAGES="+
 		filepath.Join(module, "internal", "browsertest", "pages.js"))
 	out, err := cmd.Output()

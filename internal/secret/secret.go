@@ -81,7 +81,8 @@ func Random(value string) bool {
 		hex = hex && (class == digit || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F')
 		count[class]++
 		seen[c]++
-		if class != before && before >= 0 && (before != upper || class != lower) { // a word begins with one upper letter
+		// a word begins with one upper letter
+		if class != before && before >= 0 && (before != upper || class != lower) {
 			changes++
 		}
 		before = class

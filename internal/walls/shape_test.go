@@ -21,7 +21,8 @@ func sources(t *testing.T, visit func(name string, text []byte)) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (name == "bin" || name != "." && strings.HasPrefix(d.Name(), ".")): // make reproducible builds in bin
+		case d.IsDir() && (name == "bin" || name != "." && strings.HasPrefix(d.Name(), ".")):
+			// make reproducible builds in bin
 			return fs.SkipDir
 		case d.IsDir() || path.Ext(name) != ".go":
 			return nil

@@ -10,7 +10,8 @@
 //   - return bytes whose SHA-256 it has not computed itself;
 //   - read or keep more than Options.MaxArchive or Options.MaxIndex of one answer;
 //   - send a credential to another scheme, host or port than the one it was given for (Helm's
-//     pass_credentials_all is the one exception, and never over plain HTTP or across a redirect), or take one from a URL;
+//     pass_credentials_all is the one exception, and never over plain HTTP or across a redirect), or take one from a
+//     URL;
 //   - put a credential, a URL's query or a server's own words into an error. Errors are written here, from scratch,
 //     and unwrap only to this package's sentinels and to context errors;
 //   - read the environment or the clock: both come in through options.

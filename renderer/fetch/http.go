@@ -275,7 +275,8 @@ func connectionFailure(err error) *failure {
 	var unknown x509.UnknownAuthorityError
 	e := &failure{kind: ErrUnavailable}
 	switch {
-	case strings.HasSuffix(err.Error(), "missing username or password for basic auth"): // oras-go has no sentinel for it
+	case strings.HasSuffix(err.Error(), "missing username or password for basic auth"):
+		// oras-go has no sentinel for it
 		e.kind, e.text = ErrDenied, "the registry wants a user name and password, not a token"
 	case errors.As(err, &verify), errors.As(err, &unknown):
 		e.text = "the server's certificate is not trusted: install its authority, or name it as caFile in Helm's repositories.yaml"

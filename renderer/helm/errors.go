@@ -120,8 +120,8 @@ func (e *SchemaError) Error() string {
 	return out.String()
 }
 
-// Bytes from which a secret is replaced in errors: where it stands alone, and anywhere. Shorter ones can be a part of the
-// name of a template, without which nobody finds the error.
+// Bytes from which a secret is replaced in errors: where it stands alone, and anywhere. Shorter ones can be a part of
+// the name of a template, without which nobody finds the error.
 const (
 	shortestSecret = 4
 	shortestPart   = 8
@@ -141,7 +141,8 @@ func withoutSecrets(err error, values map[string]any) error {
 			return
 		}
 		mask, quoted := maskOf(value), strconv.Quote(value)
-		for _, form := range []string{value, quoted[1 : len(quoted)-1], base64.StdEncoding.EncodeToString([]byte(value))} {
+		encoded := base64.StdEncoding.EncodeToString([]byte(value))
+		for _, form := range []string{value, quoted[1 : len(quoted)-1], encoded} {
 			masks[form] = mask
 		}
 		for line := range strings.Lines(value) {

@@ -44,7 +44,8 @@ func functions() template.FuncMap {
 		"keys":          keys,
 		"values":        values,
 	})
-	maps.Copy(out, inUTC(out["now"].(func() time.Time), out["dateInZone"].(func(string, any, string) string))) //nolint:forcetypeassert // Sprig's
+	//nolint:forcetypeassert // Sprig's
+	maps.Copy(out, inUTC(out["now"].(func() time.Time), out["dateInZone"].(func(string, any, string) string)))
 	return out
 }
 

@@ -103,7 +103,8 @@ func (h helm4) prepare(o Options) (*prepared, error) {
 		return nil, err
 	}
 	out.render = func() error {
-		_, err := engine.Engine{}.Render(work, top) //nolint:staticcheck // there is no request whose context could end it
+		//nolint:staticcheck // there is no request whose context could end it
+		_, err := engine.Engine{}.Render(work, top)
 		return inOneLine(err)
 	}
 	if o.IncludeCRDs {
@@ -204,7 +205,8 @@ func (h helm4) scopes(work *chart.Chart, top common.Values) ([]map[string]any, e
 		return "", err
 	}
 	e := engine.Engine{CustomTemplateFuncs: template.FuncMap{"take": take}}
-	if _, err := e.Render(bare[work], top); err != nil { //nolint:staticcheck // there is no request whose context could end it
+	//nolint:staticcheck // there is no request whose context could end it
+	if _, err := e.Render(bare[work], top); err != nil {
 		return nil, err
 	}
 	for _, scope := range out {
@@ -244,7 +246,8 @@ func callHelm4(name string, args ...any) (out any, err error) {
 		out = v
 		return ""
 	}}}
-	_, err = e.Render(c, common.Values{"Values": common.Values{"args": args}}) //nolint:staticcheck // there is no request whose context could end it
+	//nolint:staticcheck // there is no request whose context could end it
+	_, err = e.Render(c, common.Values{"Values": common.Values{"args": args}})
 	return out, err
 }
 

@@ -261,7 +261,9 @@ func (c *Chart) release(inherited string) *Release {
 // inflateCharts returns the tree with the objects of charts as resources of the kustomizations that list them, and adds
 // them to r.files. The library adds what a generator returns and what a resource has in the same way; the order of
 // objects differs, which a build does not depend on.
-func (w *Walker) inflateCharts(ctx context.Context, tree *memory, r *reach, root string, inflate Inflate) (*memory, error) {
+func (w *Walker) inflateCharts(ctx context.Context, tree *memory, r *reach, root string,
+	inflate Inflate,
+) (*memory, error) {
 	charts := r.charts(w)
 	if len(charts) == 0 {
 		return tree, nil

@@ -40,8 +40,9 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("YAML with %d %s exceeds the limit of %d", e.Have, e.What, e.Max)
 }
 
-// Check returns a BudgetError for a text that is too large, nests too deep, or expands too far by aliases, and ErrPointer
-// for a pointer of Git LFS. It accepts a text that is not YAML, because the parser that reads it next reports the line.
+// Check returns a BudgetError for a text that is too large, nests too deep, or expands too far by aliases, and
+// ErrPointer for a pointer of Git LFS. It accepts a text that is not YAML, because the parser that reads it next
+// reports the line.
 func Check(data []byte, b Budget) error {
 	if len(data) > b.Bytes {
 		return checkSize(data, b)
@@ -91,7 +92,8 @@ var ErrPointer = errors.New("this is a pointer of Git LFS, and Git does not have
 // CheckPointer returns ErrPointer for a pointer of Git LFS, in place of which a parser would complain of its syntax.
 func CheckPointer(data []byte) error {
 	const most = 1024 // bytes of a pointer, by its specification
-	if len(data) < most && bytes.HasPrefix(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), []byte("version https://git-lfs.github.com/spec/")) &&
+	text := bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if len(data) < most && bytes.HasPrefix(text, []byte("version https://git-lfs.github.com/spec/")) &&
 		bytes.Contains(data, []byte("\noid ")) {
 		return ErrPointer
 	}

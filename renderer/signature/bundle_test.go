@@ -285,7 +285,8 @@ func TestKeylessBundle(t *testing.T) {
 			}}
 		}), "log signature does not match"},
 		"of the entry: another certificate": {body(func(spec map[string]any) {
-			spec["signatures"].([]any)[0].(map[string]any)["verifier"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other}) //nolint:forcetypeassert // made above
+			//nolint:forcetypeassert // made above
+			spec["signatures"].([]any)[0].(map[string]any)["verifier"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other})
 		}), "log certificate does not match"},
 
 		"no promise": {entry(func(e map[string]any) { delete(e, "inclusionPromise") }), "no signed time"},
@@ -307,7 +308,8 @@ func TestKeylessBundle(t *testing.T) {
 			entry(func(e map[string]any) { at(e, "inclusionProof")["rootHash"] = make([]byte, 32) }),
 			"failed to verify log inclusion",
 		},
-		"a shorter proof": {entry(func(e map[string]any) { p := at(e, "inclusionProof"); p["hashes"] = p["hashes"].([][]byte)[1:] }), "wrong proof size"}, //nolint:forcetypeassert // made above
+		//nolint:forcetypeassert // made above
+		"a shorter proof": {entry(func(e map[string]any) { p := at(e, "inclusionProof"); p["hashes"] = p["hashes"].([][]byte)[1:] }), "wrong proof size"},
 		"another place": {
 			entry(func(e map[string]any) { at(e, "inclusionProof")["logIndex"] = "5" }),
 			"failed to verify log inclusion",

@@ -186,7 +186,8 @@ const secondHost = "log2.example.com"
 
 // secondID is the id of a log of the second generation: of a note's key (c2sp.org/signed-note), not shortened.
 func secondID(key ed25519.PrivateKey) []byte {
-	sum := sha256.Sum256(append([]byte(secondHost+"\n\x01"), key.Public().(ed25519.PublicKey)...)) //nolint:forcetypeassert // always
+	//nolint:forcetypeassert // always
+	sum := sha256.Sum256(append([]byte(secondHost+"\n\x01"), key.Public().(ed25519.PublicKey)...))
 	return sum[:]
 }
 
@@ -303,12 +304,14 @@ func (s *sigstore) loggedSecond(body []byte, a secondAttempt) map[string]any {
 
 // onlyRoot leaves of the timestamp authority only its root certificate.
 func onlyRoot(root map[string]any, s *stamper) {
-	root["timestampAuthorities"].([]any)[0].(map[string]any)["certChain"] = map[string]any{"certificates": []any{map[string]any{"rawBytes": s.root.Raw}}} //nolint:forcetypeassert // made above
+	//nolint:forcetypeassert // made above
+	root["timestampAuthorities"].([]any)[0].(map[string]any)["certChain"] = map[string]any{"certificates": []any{map[string]any{"rawBytes": s.root.Raw}}}
 }
 
 // ended makes a timestamp authority one that is not trusted any more when the bundles are made.
 func ended(root map[string]any, s *sigstore) {
-	root["timestampAuthorities"].([]any)[0].(map[string]any)["validFor"] = map[string]any{"start": s.now.AddDate(-1, 0, 0), "end": s.now} //nolint:forcetypeassert // made above
+	//nolint:forcetypeassert // made above
+	root["timestampAuthorities"].([]any)[0].(map[string]any)["validFor"] = map[string]any{"start": s.now.AddDate(-1, 0, 0), "end": s.now}
 }
 
 // nest returns sequences in sequences.
@@ -473,7 +476,8 @@ func TestSecondGeneration(t *testing.T) {
 		"a wrong entry, then a good": {with(func(a *secondAttempt) {
 			a.bundle = func(b map[string]any) {
 				m := at(b, "verificationMaterial")
-				m["tlogEntries"] = append([]any{map[string]any{}}, m["tlogEntries"].([]any)...) //nolint:forcetypeassert // made above
+				//nolint:forcetypeassert // made above
+				m["tlogEntries"] = append([]any{map[string]any{}}, m["tlogEntries"].([]any)...)
 			}
 		}), nil, "no inclusion proof"},
 		"an entry of the first generation without a promise, with a timestamp": {with(func(a *secondAttempt) { a.bundle = firstGeneration(s) }), nil, ""},
@@ -523,7 +527,8 @@ func TestSecondGeneration(t *testing.T) {
 		},
 		"another's validity": {with(func(*secondAttempt) {}), func(r map[string]any) {
 			ended(r, s)
-			r["timestampAuthorities"] = append(r["timestampAuthorities"].([]any), map[string]any{"validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}}) //nolint:forcetypeassert // made above
+			//nolint:forcetypeassert // made above
+			r["timestampAuthorities"] = append(r["timestampAuthorities"].([]any), map[string]any{"validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}})
 		}, "missing cert chain"},
 		"of another signature": {stamps(func(s *sigstore, _ []byte) [][]byte {
 			return [][]byte{s.stamper.stamp([]byte("x"), s.now.Add(time.Minute), nil)}
@@ -578,9 +583,11 @@ func TestSecondGeneration(t *testing.T) {
 			with(func(a *secondAttempt) { a.origin = "log3.example.com" }), nil,
 			"failed to verify log inclusion",
 		},
-		"a log without a name": {with(func(*secondAttempt) {}), func(r map[string]any) { delete(r["tlogs"].([]any)[1].(map[string]any), "baseUrl") }, "without baseUrl"}, //nolint:forcetypeassert // made above
+		//nolint:forcetypeassert // made above
+		"a log without a name": {with(func(*secondAttempt) {}), func(r map[string]any) { delete(r["tlogs"].([]any)[1].(map[string]any), "baseUrl") }, "without baseUrl"},
 		"a log of the past": {with(func(*secondAttempt) {}), func(r map[string]any) {
-			at(r["tlogs"].([]any)[1].(map[string]any), "publicKey")["validFor"] = map[string]any{"start": s.now.AddDate(-1, 0, 0), "end": s.now} //nolint:forcetypeassert // made above
+			//nolint:forcetypeassert // made above
+			at(r["tlogs"].([]any)[1].(map[string]any), "publicKey")["validFor"] = map[string]any{"start": s.now.AddDate(-1, 0, 0), "end": s.now}
 		}, "not enough verified log entries"},
 		// Only the checkpoint's size counts, and it is signed; the entry's own place is what the proof is computed
 		// with.
@@ -597,7 +604,8 @@ func TestSecondGeneration(t *testing.T) {
 			proof(func(p map[string]any) { delete(p, "checkpoint") }), nil,
 			"missing required checkpoint",
 		},
-		"a truncated proof": {proof(func(p map[string]any) { p["hashes"] = p["hashes"].([][]byte)[1:] }), nil, "wrong proof size"}, //nolint:forcetypeassert // made above
+		//nolint:forcetypeassert // made above
+		"a truncated proof": {proof(func(p map[string]any) { p["hashes"] = p["hashes"].([][]byte)[1:] }), nil, "wrong proof size"},
 		"another place": {
 			entry(func(e map[string]any) { e["logIndex"] = "5" }), nil,
 			"failed to verify log inclusion",

@@ -10,7 +10,9 @@ import (
 
 func execMissing(name *byte) unix.Errno {
 	argv := [1]*byte{}
-	_, _, errno := unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&argv[0]))) //nolint:gosec // a system call takes pointers
+	//nolint:gosec // a system call takes pointers
+	_, _, errno := unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(name)),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&argv[0])))
 	return errno
 }
 

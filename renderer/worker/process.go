@@ -335,7 +335,8 @@ func (p *process) died(ctx context.Context, err error, c *Call) error {
 		return fmt.Errorf("%w (more than %s)", ErrCPU, c.CPU)
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case p.limits.CPU > 0 && p.cmd.ProcessState.UserTime()+p.cmd.ProcessState.SystemTime() >= p.limits.CPU: // the kernel kills it
+	case p.limits.CPU > 0 && p.cmd.ProcessState.UserTime()+p.cmd.ProcessState.SystemTime() >= p.limits.CPU:
+		// the kernel kills it
 		return fmt.Errorf("%w in its lifetime", ErrCPU)
 	case status == exitMemory, strings.Contains(words, "out of memory"),
 		strings.Contains(words, "cannot allocate memory"):

@@ -59,7 +59,8 @@ func allowlist(info *arch.Info, pid int, reads bool) seccomp.Policy {
 			Argument: 0, Operation: seccomp.BitsSet,
 			Value: unix.CLONE_THREAD,
 		}}},
-		{Name: "tgkill", Conditions: equal(0, uint64(pid))}, //nolint:gosec // positive; the runtime preempts its own threads
+		//nolint:gosec // positive; the runtime preempts its own threads
+		{Name: "tgkill", Conditions: equal(0, uint64(pid))},
 		{Name: "prctl", Conditions: equal(0, unix.PR_SET_VMA)},
 	}
 	for _, command := range []uint64{unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_DUPFD_CLOEXEC} {

@@ -223,7 +223,8 @@ func (c *childLoop) watchMemory(limit int64) {
 		case <-timer.C:
 		}
 		metrics.Read(sample)
-		if used := sample[0].Value.Uint64() - sample[1].Value.Uint64(); used > uint64(limit) { //nolint:gosec // positive
+		//nolint:gosec // positive
+		if used := sample[0].Value.Uint64() - sample[1].Value.Uint64(); used > uint64(limit) {
 			os.Exit(exitMemory) //nolint:forbidigo // the only way out of a runaway job
 		}
 		if idle = !c.isBusy(); idle {

@@ -85,7 +85,8 @@ func ignoreGone(err error) error {
 func cpuTime(pid int) (time.Duration, bool) {
 	const schedClock = 2 // CPUCLOCK_SCHED of a process, see clock_getcpuclockid(3)
 	var now unix.Timespec
-	if err := unix.ClockGettime(int32(^pid)<<3|schedClock, &now); err != nil { //nolint:gosec // process ids have at most 22 bits
+	//nolint:gosec // process ids have at most 22 bits
+	if err := unix.ClockGettime(int32(^pid)<<3|schedClock, &now); err != nil {
 		return 0, false
 	}
 	return time.Duration(now.Nano()), true

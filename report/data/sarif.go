@@ -67,7 +67,8 @@ func addResult(run *sarif.Run, r *report.Review, f report.Finding) {
 	if docs := docsOf(r, &f); docs != "" && rule.HelpURI == nil {
 		rule.WithHelpURI(docs)
 	}
-	result := run.CreateResultForRule(clean(f.Rule)).WithLevel(level(f.Severity)).WithMessage(sarif.NewTextMessage(sentence(&f)))
+	result := run.CreateResultForRule(clean(f.Rule)).WithLevel(level(f.Severity)).
+		WithMessage(sarif.NewTextMessage(sentence(&f)))
 	physical := sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(uri(cmp.Or(f.File,
 		"sluice.yaml")))).
 		WithRegion(sarif.NewSimpleRegion(max(f.Line, 1), max(f.Line, 1)))

@@ -144,7 +144,8 @@ func TestSiteAsksForFewStatuses(t *testing.T) {
 		}
 		fleet, err := w.Site(t.Context(), nil)
 		w.Close()
-		if err != nil || len(fleet.Clusters) != clusters || len(fleet.Problems) > 2 { // a warning about no app, and records are not signed
+		// a warning about no app, and records are not signed
+		if err != nil || len(fleet.Clusters) != clusters || len(fleet.Problems) > 2 {
 			t.Fatalf("the error is %v, the problems are %q", err, fleet.Problems)
 		}
 		if f.asked != want {

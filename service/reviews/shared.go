@@ -44,7 +44,8 @@ func (s *Store) Follow(ctx context.Context, report func(name string, err error))
 	if s.shared == nil {
 		return nil
 	}
-	return s.shared.Follow(ctx, func(name string, data []byte) { //nolint:contextcheck // a list is shared within its own time limit, also during a shutdown
+	//nolint:contextcheck // a list is shared within its own time limit, also during a shutdown
+	return s.shared.Follow(ctx, func(name string, data []byte) {
 		folder, number, ahead, err := apply(s, name, data)
 		if err == nil && ahead {
 			err = shareList(s, folder, number)

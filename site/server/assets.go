@@ -21,7 +21,9 @@ type asset struct {
 }
 
 // assets compresses each file once.
-var assets = sync.OnceValues(func() (map[string]asset, error) { //nolint:gochecknoglobals // constant after the first call
+//
+//nolint:gochecknoglobals // constant after the first call
+var assets = sync.OnceValues(func() (map[string]asset, error) {
 	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 	out := map[string]asset{}
 	for name, data := range site.Assets() {

@@ -159,5 +159,6 @@ func (s *Server) chooseChange(w http.ResponseWriter, r *http.Request, repository
 		http.Error(w, "the history of the environment does not list both states", http.StatusNotFound)
 		return
 	}
-	http.Redirect(w, r, "/"+Escape(repository)+"/-/"+one.Path(), http.StatusFound) //nolint:gosec // a page that exists, in a repository that the service knows
+	//nolint:gosec // a page that exists, in a repository that the service knows
+	http.Redirect(w, r, "/"+Escape(repository)+"/-/"+one.Path(), http.StatusFound)
 }

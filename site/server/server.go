@@ -176,7 +176,8 @@ func (s *Server) rightUnknown(w http.ResponseWriter, person, repository string, 
 
 func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, file string) {
 	if file == "" {
-		http.Redirect(w, r, "/"+Escape(repository)+"/-/index.html", http.StatusFound) //nolint:gosec // a repository that the service knows, with each of its parts escaped
+		//nolint:gosec // a repository that the service knows, with each of its parts escaped
+		http.Redirect(w, r, "/"+Escape(repository)+"/-/index.html", http.StatusFound)
 		return
 	}
 	pages, err := s.fleets.pages(r.Context(), repository)
@@ -231,7 +232,8 @@ func (s *Server) compressed(w http.ResponseWriter, r *http.Request, page []byte)
 	}
 }
 
-func write(w http.ResponseWriter, data []byte) { _, _ = w.Write(data) } //nolint:gosec // html/template has escaped the page; an error means that the client is gone
+//nolint:gosec // html/template has escaped the page; an error means that the client is gone
+func write(w http.ResponseWriter, data []byte) { _, _ = w.Write(data) }
 
 // Escape escapes each part of a repository's name for an address.
 func Escape(repository string) string {
@@ -242,7 +244,10 @@ func Escape(repository string) string {
 	return strings.Join(parts, "/")
 }
 
-var homeTemplate = template.Must(template.New("home").Funcs(template.FuncMap{"show": safetext.Line, "mark": design.Mark, "path": Escape}).Parse( //nolint:gochecknoglobals // parsed once
+//nolint:gochecknoglobals // parsed once
+var homeTemplate = template.Must(template.New("home").Funcs(template.FuncMap{
+	"show": safetext.Line, "mark": design.Mark, "path": Escape,
+}).Parse(
 	`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>Sluice</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/-/style.css"></head>
 <body><header class="top"><p class="brand">{{mark}}<b>Sluice</b></p></header><main class="page"><section class="panel"><h1>Repositories</h1>{{if .Names}}<ul class="plain">{{range .Names}}<li><a href="/{{path .}}/-/index.html">{{show .}}</a></li>{{end}}</ul>{{else if not .Unknown}}<p class="empty">There is no repository that you may read.</p>{{end}}{{with .Unknown}}<p class="empty">{{.}}: try again.</p>{{end}}{{if .Person}}<form method="post" action="/-/signout"><p>Signed in as {{show .Person}}. <button>Sign out</button></p></form>{{end}}</section></main></body></html>
@@ -261,7 +266,8 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request, person string) {
 		unknown = "The forge did not confirm your access to all repositories"
 	}
 	if len(names) == 1 && person == "" && unknown == "" {
-		http.Redirect(w, r, "/"+Escape(names[0])+"/-/index.html", http.StatusFound) //nolint:gosec // a repository that the service knows, with each of its parts escaped
+		//nolint:gosec // a repository that the service knows, with each of its parts escaped
+		http.Redirect(w, r, "/"+Escape(names[0])+"/-/index.html", http.StatusFound)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -281,7 +287,8 @@ var errStreams = errors.New("too many open event streams")
 
 // events tells a page when its fleet changes. The stream ends when the person may no longer read the repository.
 func (s *Server) events(w http.ResponseWriter, r *http.Request, person, repository string) {
-	changes, leave, err := s.fleets.watch(repository) //nolint:contextcheck // all who watch a repository share one poll, which outlives the first of them
+	//nolint:contextcheck // all who watch a repository share one poll, which outlives the first of them
+	changes, leave, err := s.fleets.watch(repository)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

@@ -120,7 +120,11 @@ func (s *Sessions) set(w http.ResponseWriter, codec *securecookie.SecureCookie, 
 
 // cookie is not readable by scripts. Lax lets the provider's redirect bring it, and no other site's form.
 func (s *Sessions) cookie(what, value string, seconds int) *http.Cookie {
-	return &http.Cookie{Name: s.name(what), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // secure where the pages have an https address
+	//nolint:gosec // secure where the pages have an https address
+	return &http.Cookie{
+		Name: s.name(what), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure,
+		SameSite: http.SameSiteLaxMode,
+	}
 }
 
 // Person implements Access. It ignores a cookie that is forged, expired or of another key.

@@ -111,7 +111,8 @@ func (s *story) shown(number int, state string, has, lacks []string) {
 		})
 }
 
-// A change of two repositories is reviewed as one before either of them is merged, and waits for the merge of the other.
+// A change of two repositories is reviewed as one before either of them is merged, and waits for the merge of the
+// other.
 func TestDependsOn(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -199,7 +200,8 @@ func TestDependsOnWhatCannotBe(t *testing.T) {
 	})
 }
 
-// A stranger's merge request is rendered with another one only after its own head is trusted, and what a stranger names is not rendered at all.
+// A stranger's merge request is rendered with another one only after its own head is trusted, and what a stranger names
+// is not rendered at all.
 func TestDependsOnStrangers(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -233,8 +235,8 @@ func TestDependsOnStrangers(t *testing.T) {
 	})
 }
 
-// A person who writes the components and reads the fleet has a change of the fleet trusted that gives the name of the components to another
-// repository of the fleet. Her merge request in the components does not show that repository.
+// A person who writes the components and reads the fleet has a change of the fleet trusted that gives the name of the
+// components to another repository of the fleet. Her merge request in the components does not show that repository.
 func TestDependsOnAFleetThatRenamesRepositories(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()

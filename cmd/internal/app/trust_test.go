@@ -444,8 +444,8 @@ func TestLostEditedCommand(t *testing.T) {
 	})
 }
 
-// Commands run while a review of the same repository hangs: a person with write access freezes an environment and cancels the review. A
-// canceled review starts again only with /sluice retry.
+// Commands run while a review of the same repository hangs: a person with write access freezes an environment and
+// cancels the review. A canceled review starts again only with /sluice retry.
 func TestCommandsDoNotWait(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -514,7 +514,8 @@ func TestMergeQueue(t *testing.T) {
 	s.until("a broken group is red", func() bool { return s.status(s.ref(branch), "sluice") == "failure" })
 }
 
-// chats returns gated with two changes: everybody with write access may also halt and resume prod, and prod needs no statuses of Flux.
+// chats returns gated with two changes: everybody with write access may also halt and resume prod, and prod needs no
+// statuses of Flux.
 func chats() string {
 	text := strings.Replace(gated, "freeze, unfreeze, rollback]", "freeze, unfreeze, rollback, halt, resume]", 1)
 	return strings.Replace(text, `health: {commitStatuses: ["kustomization/${app}/*"]}`, "health: {}", 1)

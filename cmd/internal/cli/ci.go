@@ -133,7 +133,8 @@ func fromEnv(cmd *cobra.Command, prefix string, getenv func(string) string) erro
 }
 
 func (c *ciOptions) run(ctx context.Context, o IO) error {
-	at, err := ci.Detect(o.Env.Getenv, func(name string) ([]byte, error) { return os.ReadFile(name) }) //nolint:gosec // GITHUB_EVENT_PATH
+	//nolint:gosec // GITHUB_EVENT_PATH
+	at, err := ci.Detect(o.Env.Getenv, func(name string) ([]byte, error) { return os.ReadFile(name) })
 	if err != nil {
 		return &exitError{ExitUsage, err}
 	}

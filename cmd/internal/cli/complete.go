@@ -45,7 +45,8 @@ func addCompletions(root *cobra.Command, o IO) {
 		"resume": first(promoted),
 		"status": first(environments), "history": first(environments), "freeze": first(targets),
 		"unfreeze": first(targets),
-		"diff":     first(n.spans), "affected": first(n.spans), "check": first(n.revisions), "init": first(completeFolders),
+		"diff":     first(n.spans), "affected": first(n.spans), "check": first(n.revisions),
+		"init": first(completeFolders),
 	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -200,7 +200,8 @@ func (h *hydrateOptions) leaveStopped(ctx context.Context, s *app.Session) error
 	if len(h.request.Environments) == 0 {
 		return nil // those without `after`
 	}
-	h.request.Environments, h.stopped = promote.NotStopped(ctx, s.Hydrator, h.request.Commit, h.request.Environments, time.Now())
+	h.request.Environments, h.stopped = promote.NotStopped(ctx, s.Hydrator, h.request.Commit, h.request.Environments,
+		time.Now())
 	if len(h.request.Environments) == 0 {
 		return h.stopped
 	}

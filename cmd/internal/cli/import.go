@@ -133,7 +133,8 @@ func (i *importOptions) importsNothing(o IO) error {
 
 // writeNew writes a file that does not exist yet.
 func writeNew(name string, data []byte, o IO) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the repository, for everybody to read
+	//nolint:gosec // a file of the repository, for everybody to read
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("%w (remove the file first, or edit it)", err)
 	}

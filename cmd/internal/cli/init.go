@@ -69,7 +69,8 @@ func readSigners(files []string) ([]string, error) {
 			if line == "" || strings.HasPrefix(line, "#") {
 				continue
 			}
-			if key, comment, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil && !strings.Contains(line, "namespaces=") &&
+			key, comment, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+			if err == nil && !strings.Contains(line, "namespaces=") &&
 				strings.HasPrefix(line, key.Type()+" ") { // a public key, not a line of allowed signers
 				name := strings.TrimSuffix(filepath.Base(file), ".pub")
 				if words := strings.Fields(comment); len(words) > 0 {

@@ -91,7 +91,8 @@ func TestMessagesNameTheNextStep(t *testing.T) {
 	}
 }
 
-// A remote that does not answer is one message, although several environments need it, without the text of Go's HTTP client.
+// A remote that does not answer is one message, although several environments need it, without the text of Go's HTTP
+// client.
 func TestUnreachableRemote(t *testing.T) {
 	repo := hydratetest.New(t)
 	var out bytes.Buffer

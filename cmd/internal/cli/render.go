@@ -129,7 +129,8 @@ func (r *renderOptions) write(o IO, manifests []hydrate.Manifest) error {
 			continue
 		}
 		file := filepath.Join(r.dir, filepath.FromSlash(m.Path))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // manifests hold no secret of this machine
+		//nolint:gosec // manifests hold no secret of this machine
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
 		if err := os.WriteFile(file, m.Data, 0o644); err != nil { //nolint:gosec // as above

@@ -73,7 +73,9 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 		if err != nil {
 			return nil, err
 		}
-		return config.Parse(s.file, data, config.Sources{Getenv: o.Env.Getenv, Read: func(name string) ([]byte, error) { return os.ReadFile(name) }}) //nolint:gosec // the configuration names it
+		//nolint:gosec // the configuration names it
+		read := func(name string) ([]byte, error) { return os.ReadFile(name) }
+		return config.Parse(s.file, data, config.Sources{Getenv: o.Env.Getenv, Read: read})
 	}
 	options := app.ServiceOptions{Env: o.Env, Load: load, Log: log}
 	if s.check {

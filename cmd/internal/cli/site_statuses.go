@@ -28,7 +28,8 @@ func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session,
 	}
 	hub, repo, impossible := s.forge(o.Env, session, f.Spec.Output.Repository)
 	if impossible != nil {
-		return site.NoStatuses("its statuses were not read: " + impossible.Error()), "", nil //nolint:nilerr // the pages show it
+		//nolint:nilerr // the pages show it
+		return site.NoStatuses("its statuses were not read: " + impossible.Error()), "", nil
 	}
 	list = site.NewStatuses(s.statuses, s.statuses)
 	err = list.Refresh(ctx, session.Hydrator, trunk.Tree, promotions.Statuses{Forge: hub, Repository: repo},

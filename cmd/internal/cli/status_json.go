@@ -203,7 +203,8 @@ func entryOf(e *promote.Status) statusEntry {
 	one := statusEntry{
 		Environment: e.Environment, Branch: e.Branch, Tip: e.Tip, Commit: e.Source.Commit, Apps: e.Source.Apps,
 		Behind: e.Behind, Done: e.Done, Refused: e.Refused,
-		Gates: gateEntries(d.Gates), WaveGates: gateEntries(d.WaveGates), Frozen: d.Frozen, NotYet: d.Behind, LeftOut: d.LeftOut,
+		Gates: gateEntries(d.Gates), WaveGates: gateEntries(d.WaveGates), Frozen: d.Frozen, NotYet: d.Behind,
+		LeftOut:  d.LeftOut,
 		WaitsFor: d.WaitsFor, Next: d.Next, Candidate: e.Candidate, Plan: e.Plan,
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Source.Clusters)) {

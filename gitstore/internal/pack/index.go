@@ -127,7 +127,8 @@ func (x *packIndex) offset(i int) (int64, error) {
 	if _, err := x.file.ReadAt(b[:], int64(offsets+4*x.count+8*at)); err != nil {
 		return 0, err
 	}
-	return int64(binary.BigEndian.Uint64(b[:])), nil //nolint:gosec // the reader checks offsets against the packfile's size
+	//nolint:gosec // the reader checks offsets against the packfile's size
+	return int64(binary.BigEndian.Uint64(b[:])), nil
 }
 
 // checksum returns the CRC-32 of the bytes that the packfile has for the i-th object.

@@ -27,9 +27,9 @@ const manyPacks = 200
 // abandoned is the age at which a temporary file must belong to a killed process.
 const abandoned = 24 * time.Hour
 
-// Tidy keeps a cache of fetched objects, which dir holds as objects/, fast to search after many fetches. Other processes
-// may read it meanwhile: a pack is removed after its replacement exists, and readers list the packs again when one has
-// disappeared.
+// Tidy keeps a cache of fetched objects, which dir holds as objects/, fast to search after many fetches. Other
+// processes may read it meanwhile: a pack is removed after its replacement exists, and readers list the packs again
+// when one has disappeared.
 func Tidy(dir string, d disk.Disk) error {
 	return errors.Join(RemoveAbandoned(filepath.Join(dir, "objects", "pack"), d), mergePacks(dir, d),
 		prunePacks(dir, d))
@@ -121,8 +121,9 @@ func (w *Writer) addPack(from *Folder, name string) error {
 	if err != nil {
 		return nil // the index is damaged: the pack is removed with the merged ones, and its objects are fetched again
 	}
-	defer func() { _ = index.close() }()   // opened for reading only
-	data, _ := os.ReadFile(base + ".pack") //nolint:gosec // a cache's pack of at most smallPack bytes; without them, from reads each object
+	defer func() { _ = index.close() }() // opened for reading only
+	//nolint:gosec // a cache's pack of at most smallPack bytes; without them, from reads each object
+	data, _ := os.ReadFile(base + ".pack")
 	places := packedPlaces(index, len(data)-hashSize)
 	for i := range index.count {
 		h := index.name(i)

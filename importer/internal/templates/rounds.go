@@ -33,7 +33,8 @@ type Rounds struct {
 
 // NewRounds returns a whole budget for templates with the functions.
 func NewRounds(functions template.FuncMap) *Rounds {
-	parsed := template.Must(template.New("").Funcs(template.FuncMap{roundName: func() string { return "" }}).Parse("{{" + roundName + "}}"))
+	names := template.FuncMap{roundName: func() string { return "" }}
+	parsed := template.Must(template.New("").Funcs(names).Parse("{{" + roundName + "}}"))
 	r := &Rounds{left: MaxRounds, node: parsed.Root.Nodes[0]}
 	r.functions = r.charged(functions)
 	return r

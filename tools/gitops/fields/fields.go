@@ -44,8 +44,8 @@ func Read(page, heading string) (*Table, error) {
 	return out, nil
 }
 
-// named returns the fields that a cell names. A name in parentheses is below the one before them. Others are also beside each name with a dot
-// before them: `valuesFrom` (`kind`), and `install.crds`, `replace`.
+// named returns the fields that a cell names. A name in parentheses is below the one before them. Others are also
+// beside each name with a dot before them: `valuesFrom` (`kind`), and `install.crds`, `replace`.
 func named(cell string) map[string]bool {
 	out := map[string]bool{}
 	var parents, last []string
@@ -71,8 +71,8 @@ func named(cell string) map[string]bool {
 	return out
 }
 
-// Of returns what the table says of a field: the text of the rows that name it, or of those that name the nearest field above it and say
-// that Sluice refuses or ignores that one. It is "" for a field that the table does not have.
+// Of returns what the table says of a field: the text of the rows that name it, or of those that name the nearest field
+// above it and say that Sluice refuses or ignores that one. It is "" for a field that the table does not have.
 func (t *Table) Of(field string) string {
 	if text := t.text(field); text != "" {
 		return text
@@ -101,8 +101,8 @@ func (t *Table) text(field string) string {
 // Refuses reports whether the rows that name the field itself say that Sluice refuses it.
 func (t *Table) Refuses(field string) bool { return strings.Contains(t.text(field), "refused") }
 
-// Names returns the names that the fields of a type have in JSON, with those of the fields below them: `chart.spec.version`. It does not go
-// into the types of Kubernetes, and not into fields that whole names.
+// Names returns the names that the fields of a type have in JSON, with those of the fields below them:
+// `chart.spec.version`. It does not go into the types of Kubernetes, and not into fields that whole names.
 func Names(t reflect.Type, whole ...string) []string {
 	var out []string
 	var visit func(t reflect.Type, prefix string)

@@ -60,7 +60,8 @@ func loaded4(dir string) (*chart.Chart, error) {
 	}
 	for _, d := range out.Metadata.Dependencies {
 		path, ok := local(dir, d.Repository)
-		if !ok || slices.ContainsFunc(out.Dependencies(), func(have *chart.Chart) bool { return have.Name() == d.Name }) {
+		known := func(have *chart.Chart) bool { return have.Name() == d.Name }
+		if !ok || slices.ContainsFunc(out.Dependencies(), known) {
 			continue
 		}
 		inner, err := loaded4(path)

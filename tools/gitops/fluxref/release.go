@@ -104,8 +104,8 @@ func (c *cluster) chartOf(r *helmv2.HelmRelease) (sourcev1.HelmChartSpec, string
 	return out, dir, err
 }
 
-// install is what helm-controller tells Helm to render. The chart is loaded as source-controller packs it: with its local
-// dependencies, and with the values files in place of its own values.
+// install is what helm-controller tells Helm to render. The chart is loaded as source-controller packs it: with its
+// local dependencies, and with the values files in place of its own values.
 type install struct {
 	sourcev1.HelmChartSpec
 	dir               string // of the source

@@ -109,7 +109,8 @@ func (s *Stage) Serve(ctx context.Context, v Serving) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{Address: "http://" + v.Listen, Data: s.data(v), done: make(chan struct{})}
-	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), v.Binary, "serve", "--config", file) //nolint:gosec // of the stage's own making
+	//nolint:gosec // of the stage's own making
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), v.Binary, "serve", "--config", file)
 	p.cmd.Env = append(os.Environ(), "HOME="+s.o.Dir, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+
 		filepath.Join(s.o.Dir, "cache"),
 		"STAGE_FINGERPRINT="+Fingerprint, "STAGE_SECRET="+Secret)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// longestRetryAfter is the longest wait that a forge may ask for with Retry-After. GitHub and GitLab ask for seconds to
-	// a minute; what is longer comes from a broken proxy, for example.
+	// longestRetryAfter is the longest wait that a forge may ask for with Retry-After. GitHub and GitLab ask for
+	// seconds to a minute; what is longer comes from a broken proxy, for example.
 	longestRetryAfter = 5 * time.Minute
 	// longestQuota is the longest period of a quota: GitHub's is an hour, GitLab's a minute.
 	longestQuota = time.Hour

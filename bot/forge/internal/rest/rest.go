@@ -190,7 +190,8 @@ var errAgain = errors.New("the forge did not answer as it should")
 func (c *Client) judge(req *http.Request, o options, resp *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w", forge.ErrUnavailable, err)
-		if op, ok := errors.AsType[*net.OpError](err); o.repeats(req.Method) || ok && op.Op == "dial" { // it was not sent
+		// a request that was not sent can be sent again
+		if op, ok := errors.AsType[*net.OpError](err); o.repeats(req.Method) || ok && op.Op == "dial" {
 			return nil, retry.Again(err)
 		}
 		return nil, err
