@@ -411,12 +411,12 @@ func (m *Masker) text(s string, all *masks, layers int) string {
 	if mask, ok := all.values[s]; ok {
 		return mask
 	}
-	whole := s
+	original := s
 	if len(s) >= inside {
 		s = all.replacer.Replace(s)
 	}
 	s = secret.ReplaceTokens(s, func(found string) string { return m.known(found, all) })
-	if s != whole || layers == 0 || !likeBase64(s) {
+	if s != original || layers == 0 || !likeBase64(s) {
 		return s
 	}
 	if plain, ok := decoded(s); ok && secret.Printable(plain) {

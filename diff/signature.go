@@ -24,12 +24,12 @@ func firstOf(list []Object) *Object {
 }
 
 // signature identifies the objects of a target, and how they are applied. It keeps the signatures of shared lists.
-func signature(t *Target, kept map[sharedKey]string) string {
+func signature(t *Target, signatures map[sharedKey]string) string {
 	shared := sharedKey{
 		firstOf(t.Before), firstOf(t.After), len(t.Before), len(t.After), t.Sync, t.Keeps, t.Force,
 		t.BaseUnknown,
 	}
-	if known, ok := kept[shared]; ok {
+	if known, ok := signatures[shared]; ok {
 		return known
 	}
 	h := sha256.New()
@@ -43,6 +43,6 @@ func signature(t *Target, kept map[sharedKey]string) string {
 		write(o.Key + "\x00")
 	}
 	out := string(h.Sum(nil))
-	kept[shared] = out
+	signatures[shared] = out
 	return out
 }

@@ -147,10 +147,10 @@ func (f *Fleet) MaxDeletions(objects int) int {
 }
 
 // of returns the share of a total. The default is 20 %, at least 10.
-func (a Amount) of(whole int) (int, error) {
+func (a Amount) of(total int) (int, error) {
 	const percent, least = 20, 10
 	if a == "" {
-		return max(least, whole*percent/100), nil
+		return max(least, total*percent/100), nil
 	}
 	digits, share := strings.CutSuffix(string(a), "%")
 	n, err := strconv.Atoi(digits)
@@ -158,7 +158,7 @@ func (a Amount) of(whole int) (int, error) {
 		return 0, fmt.Errorf("%q is neither a count nor a percentage", string(a))
 	}
 	if share {
-		return whole * n / 100, nil
+		return total * n / 100, nil
 	}
 	return n, nil
 }

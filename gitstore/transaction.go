@@ -254,7 +254,7 @@ func (t *transaction) unpack(ctx context.Context, names []string) error {
 	if err != nil {
 		return disk.IgnoreMissing(err)
 	}
-	var kept bytes.Buffer
+	var remaining bytes.Buffer
 	gone := make(map[string]bool, len(names))
 	for _, name := range names {
 		gone[name] = true
@@ -266,13 +266,13 @@ func (t *transaction) unpack(ctx context.Context, names []string) error {
 			drop = gone[name]
 		}
 		if !drop {
-			kept.WriteString(line)
+			remaining.WriteString(line)
 		}
 	}
-	if kept.Len() == len(data) {
+	if remaining.Len() == len(data) {
 		return nil
 	}
-	if err := os.WriteFile(lock, kept.Bytes(), 0o644); err != nil { //nolint:gosec // as Git's own file
+	if err := os.WriteFile(lock, remaining.Bytes(), 0o644); err != nil { //nolint:gosec // as Git's own file
 		return err
 	}
 	return os.Rename(lock, file)

@@ -96,7 +96,7 @@ func SignedBy(ctx context.Context, s *Store, commit Hash, by Signer) (bool, erro
 // cutSignature splits a commit into the signed bytes and the signature, which Git stores in the header gpgsig.
 func cutSignature(data []byte) (payload []byte, signature string, err error) {
 	head, message, _ := bytes.Cut(data, []byte("\n\n"))
-	var kept [][]byte
+	var headers [][]byte
 	var folded []string
 	inside := false
 	for line := range bytes.SplitSeq(head, []byte{'\n'}) {
@@ -109,12 +109,12 @@ func cutSignature(data []byte) (payload []byte, signature string, err error) {
 		case inside && bytes.HasPrefix(line, []byte{' '}):
 			folded = append(folded, string(line[1:]))
 		default:
-			inside, kept = false, append(kept, line)
+			inside, headers = false, append(headers, line)
 		}
 	}
 	if folded == nil {
 		return nil, "", errors.New("it is not signed")
 	}
-	payload = append(bytes.Join(kept, []byte{'\n'}), "\n\n"...)
+	payload = append(bytes.Join(headers, []byte{'\n'}), "\n\n"...)
 	return append(payload, message...), strings.Join(folded, "\n") + "\n", nil
 }

@@ -79,13 +79,13 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 	if err != nil {
 		return err
 	}
-	excepted, kept := map[string]int{}, []Violation{}
+	excepted, remaining := map[string]int{}, []Violation{}
 	for _, v := range found {
 		if slices.Contains(r.request.AllowPolicy, v.Rule) {
 			excepted[v.Rule]++
 			continue
 		}
-		kept = append(kept, v)
+		remaining = append(remaining, v)
 	}
 	for _, rule := range r.request.AllowPolicy {
 		if n := excepted[rule]; n > 0 {
@@ -94,7 +94,7 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 				Count(n, "violation"), rule, r.request.Reason))
 		}
 	}
-	if out.Violations = held.violated(kept); len(out.Violations) > 0 {
+	if out.Violations = held.violated(remaining); len(out.Violations) > 0 {
 		rules := rulesOf(out.Violations)
 		return admit.Refusef("%s of the policy (%s): fix the source, add an Exemption under policy/, or run with --allow-policy %s --reason TEXT as a recorded exception",
 			Count(len(out.Violations), "violation"), strings.Join(rules, ", "), strings.Join(rules, ","))

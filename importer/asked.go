@@ -60,14 +60,14 @@ func listDirs(tree fleet.Tree, name string) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			whole := utf8.ValidString(e.Name()) // other names do not pass through JSON unchanged
+			encodable := utf8.ValidString(e.Name()) // other names do not pass through JSON unchanged
 			list[i] = dirEntry{Name: strings.ToValidUTF8(e.Name(), "\ufffd"), Mode: info.Mode(), Size: info.Size()}
 			// Without an id, a file is read by its name. The changed name names no file, whatever the process keeps.
-			if id, ok := info.Sys().(fmt.Stringer); ok && whole && info.Mode().IsRegular() {
+			if id, ok := info.Sys().(fmt.Stringer); ok && encodable && info.Mode().IsRegular() {
 				list[i].ID = id.String()
 			}
 			bytes += len(e.Name())
-			if e.IsDir() && whole && bytes < maxNames && !mounted(at, e.Name()) {
+			if e.IsDir() && encodable && bytes < maxNames && !mounted(at, e.Name()) {
 				queue = append(queue, path.Join(at, e.Name()))
 				bytes += len(at)
 			}

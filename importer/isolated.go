@@ -221,8 +221,8 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 	}
 	id := treeID(tree)
 	if i.memory != nil {
-		if kept := i.memory.answer(key, id); kept != nil {
-			if out, err := decodeAnswer(kept); err == nil {
+		if answer := i.memory.answer(key, id); answer != nil {
+			if out, err := decodeAnswer(answer); err == nil {
 				return out, nil
 			}
 		}
@@ -346,7 +346,7 @@ func (p *parent) find(ctx context.Context, name string, input []byte) ([]byte, e
 // Jobs are the jobs of this package, for the child process. A process keeps the builds of its owner between calls.
 func Jobs() worker.Jobs { return jobs(newBuilder()) }
 
-func jobs(kept flux.Builder) worker.Jobs {
+func jobs(builder flux.Builder) worker.Jobs {
 	files, listed, recalled := &contents{byID: map[string][]byte{}}, &listing{}, newWorkerMemory()
 	return worker.Jobs{JobImport: func(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
 		var j job
@@ -362,7 +362,7 @@ func jobs(kept flux.Builder) worker.Jobs {
 			}
 		}
 		importer := &Importer{
-			builder: kept, memory: recalled, archives: askedArchives{ask}, exclude: j.Exclude,
+			builder: builder, memory: recalled, archives: askedArchives{ask}, exclude: j.Exclude,
 			begin: func(unit string) error {
 				_, err := ask(ctx, askBegin, []byte(unit))
 				return err

@@ -89,20 +89,20 @@ type part struct {
 // cluster, its part contains all apps; for next.Commit, it leaves out apps that every cluster takes from other commits.
 // Otherwise the part names its apps.
 func partsOf(runs, next rollout.Source, exists bool, clusters []string) []part {
-	b := broughtParts{whole: map[string]bool{}, apps: map[string]map[string]bool{}, all: !exists}
+	b := broughtParts{entire: map[string]bool{}, apps: map[string]map[string]bool{}, all: !exists}
 	b.add(rollout.ClusterSource{Commit: runs.Commit, Apps: runs.Apps},
 		rollout.ClusterSource{Commit: next.Commit, Apps: next.Apps})
 	for _, name := range clusters {
 		b.add(runs.On(name), next.On(name))
 	}
-	commits := maps.Clone(b.whole)
+	commits := maps.Clone(b.entire)
 	for c := range b.apps {
 		commits[c] = true
 	}
 	var out []part
 	for _, c := range slices.Sorted(maps.Keys(commits)) {
 		one := part{commit: c}
-		if !b.whole[c] {
+		if !b.entire[c] {
 			one.apps = slices.Sorted(maps.Keys(b.apps[c]))
 		} else if c == next.Commit {
 			for _, app := range slices.Sorted(maps.Keys(next.Apps)) {
@@ -119,19 +119,19 @@ func partsOf(runs, next rollout.Source, exists bool, clusters []string) []part {
 // broughtParts collects the commits that become the source of a whole cluster, and those that become the source of
 // single apps.
 type broughtParts struct {
-	whole map[string]bool
-	apps  map[string]map[string]bool
-	all   bool // nothing runs yet
+	entire map[string]bool
+	apps   map[string]map[string]bool
+	all    bool // nothing runs yet
 }
 
 func (b *broughtParts) add(have, want rollout.ClusterSource) {
 	if want.Commit != have.Commit || b.all {
-		b.whole[want.Commit] = true
+		b.entire[want.Commit] = true
 	}
 	for _, set := range []map[string]string{have.Apps, want.Apps} {
 		for app := range set {
 			c := want.Of(app)
-			if c == have.Of(app) || c == want.Commit && b.whole[c] {
+			if c == have.Of(app) || c == want.Commit && b.entire[c] {
 				continue
 			}
 			if b.apps[c] == nil {

@@ -49,13 +49,13 @@ func (l *commands) checkReturns(ctx context.Context, e fleet.Environment, event 
 		return err
 	}
 	if requested.Changes == nil && s.Running.Foreign == "" { // without a rendering, nobody knows what it brings back
-		whole, err := l.proposals.compose(ctx, e.Name, next.Promoted)
+		composed, err := l.proposals.compose(ctx, e.Name, next.Promoted)
 		if err != nil {
 			return err
 		}
-		if whole.failure != "" {
+		if composed.failure != "" {
 			return fmt.Errorf("%s cannot be rendered, so nobody knows whether it brings back what was rolled back: %s",
-				next.Promoted, whole.failure)
+				next.Promoted, composed.failure)
 		}
 	}
 	return errors.New(requested.ReturnsText(*next))

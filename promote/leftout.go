@@ -19,15 +19,15 @@ func (p *proposals) leftOut(ctx context.Context, e fleet.Environment, next *roll
 ) {
 	now := p.states[e.Name]
 	out := &rollout.LeftOut{Whole: next.Whole, From: now.Tip.Tree.String(), Workspaces: next.Without}
-	whole, err := p.compose(ctx, e.Name, next.Whole)
+	composed, err := p.compose(ctx, e.Name, next.Whole)
 	if err != nil {
 		return nil, err
 	}
-	if whole.failure != "" {
-		out.Refused = whole.failure
+	if composed.failure != "" {
+		out.Refused = composed.failure
 		return out, nil
 	}
-	then, err := branch.ReadTree(ctx, p.hydrator.Store, whole.tree)
+	then, err := branch.ReadTree(ctx, p.hydrator.Store, composed.tree)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func named(entries []HistoryEntry, s *rollout.Situation, c Command, read rollout
 	}
 	var sources []string // source commits that the revision names
 	var partial []HistoryEntry
-	var whole *rollout.PastState
+	var entire *rollout.PastState
 	already := false // the environment runs such a state now
 	for _, e := range entries {
 		running := e.Tree.String() == s.Running.Tree
@@ -59,19 +59,19 @@ func named(entries []HistoryEntry, s *rollout.Situation, c Command, read rollout
 			}
 		case running:
 			already = true
-		case whole == nil:
+		case entire == nil:
 			to := e.state()
-			whole = &to
+			entire = &to
 		}
 	}
 	switch {
 	case len(sources) > 1:
 		return nil, fmt.Errorf("%s names %d source commits: %s: give more digits", revision, len(sources),
 			rollout.Few(sources))
-	case already && (whole == nil || len(c.Clusters) > 0 || !scopeOfCommand(c).All()):
+	case already && (entire == nil || len(c.Clusters) > 0 || !scopeOfCommand(c).All()):
 		return nil, fmt.Errorf("%s runs %.10s already", c.Environment, sources[0])
-	case whole != nil: // if it runs already, this is an earlier rendering of it
-		return whole, nil
+	case entire != nil: // if it runs already, this is an earlier rendering of it
+		return entire, nil
 	case len(partial) > 0:
 		return nil, fmt.Errorf("%s never ran %.10s alone; choose a state by its commit on the branch: %s",
 			c.Environment, sources[0], choicesOf(partial))

@@ -82,18 +82,18 @@ func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Si
 	if err != nil || next == nil || len(next.Held)+len(next.Returns) == 0 || s.Running.Foreign != "" {
 		return next, err
 	}
-	whole, err := p.compose(ctx, e.Name, next.Promoted)
+	full, err := p.compose(ctx, e.Name, next.Promoted)
 	if err != nil {
 		return nil, err
 	}
-	if whole.failure != "" {
+	if full.failure != "" {
 		return next, nil // everything stays held
 	}
 	past := p.past[e.Name]
-	if err := past.add(ctx, whole.tree); err != nil {
+	if err := past.add(ctx, full.tree); err != nil {
 		return nil, err
 	}
-	s.Changes, err = rollout.ChangesOf(s.Record, next.Promoted, whole.tree.String(), s.Running.Tree,
+	s.Changes, err = rollout.ChangesOf(s.Record, next.Promoted, full.tree.String(), s.Running.Tree,
 		p.states[e.Name].ClusterNames(), past.read(ctx))
 	if err != nil {
 		return nil, err

@@ -170,7 +170,7 @@ func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.A
 	w *gitstore.Writer,
 ) (gitstore.Hash, rollout.Source, error) {
 	st := b.states[e.Name]
-	kept, runs := map[string]*branch.State{}, map[string]rollout.ClusterSource{}
+	tips, runs := map[string]*branch.State{}, map[string]rollout.ClusterSource{}
 	for _, name := range a.Stopped {
 		c, ok := b.fleet.Cluster(name)
 		if !ok {
@@ -180,17 +180,17 @@ func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.A
 		if err != nil {
 			return gitstore.Hash{}, rollout.Source{}, err
 		}
-		if kept[name], err = b.past[e.Name].with(ctx, name, commit.Tree); err != nil {
+		if tips[name], err = b.past[e.Name].with(ctx, name, commit.Tree); err != nil {
 			return gitstore.Hash{}, rollout.Source{}, err
 		}
-		runs[name] = kept[name].Source().On(name)
+		runs[name] = tips[name].Source().On(name)
 	}
 	of := func(cluster, app string) *branch.State {
 		named := len(a.Clusters) == 0 || slices.Contains(a.Clusters, cluster)
 		if named && (len(a.Apps) == 0 || slices.Contains(a.Apps, app)) {
 			return old
 		}
-		if one := kept[cluster]; one != nil {
+		if one := tips[cluster]; one != nil {
 			return one
 		}
 		return st

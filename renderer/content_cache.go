@@ -21,8 +21,8 @@ func (h *contentCache) fill(c *Content) bool {
 		return false
 	}
 	h.order.MoveToFront(el)
-	kept, _ := el.Value.(Content)
-	c.Files, c.Archive = kept.Files, kept.Archive
+	content, _ := el.Value.(Content)
+	c.Files, c.Archive = content.Files, content.Archive
 	return true
 }
 

@@ -94,23 +94,23 @@ func (e *Engine) within(objects []Object, light bool) error {
 }
 
 // merge leaves one object of each identity, with a note for each that goes. It refuses what Twice refuses.
-func merge(objects []Object) (kept []Object, notes []string, err error) {
-	kept = objects[:0:0]
+func merge(objects []Object) (merged []Object, notes []string, err error) {
+	merged = objects[:0:0]
 	seen := make(map[manifest.Identity]int, len(objects))
 	for _, o := range objects {
 		i, twice := seen[o.ID]
 		if !twice {
-			seen[o.ID] = len(kept)
-			kept = append(kept, o)
+			seen[o.ID] = len(merged)
+			merged = append(merged, o)
 			continue
 		}
-		one, note, err := Twice(o.ID, kept[i], o)
+		one, note, err := Twice(o.ID, merged[i], o)
 		if err != nil {
 			return nil, nil, err
 		}
-		kept[i], notes = one, append(notes, note)
+		merged[i], notes = one, append(notes, note)
 	}
-	return kept, notes, nil
+	return merged, notes, nil
 }
 
 func (o *Object) origin() string { return cmp.Or(o.Source, "a component") }

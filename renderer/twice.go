@@ -13,7 +13,7 @@ import (
 // objects are one. A hook yields to an object of the release, and a later hook to an earlier one: Helm and Argo CD keep
 // hooks apart and may delete them when they are done, but a branch holds one object of a name, and what stays in the
 // cluster is the release's. All others are an error.
-func Twice(id manifest.Identity, first, second Object) (kept Object, note string, err error) {
+func Twice(id manifest.Identity, first, second Object) (one Object, note string, err error) {
 	files := [2]string{first.origin(), second.origin()}
 	if bytes.Equal(first.YAML, second.YAML) {
 		return first, fmt.Sprintf("%s is rendered twice, from %s and from %s, with equal content: the copies are merged", id, files[0], files[1]), nil

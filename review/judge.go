@@ -27,7 +27,7 @@ type Engine interface {
 // counts findings of the base separately.
 type Policy struct {
 	Engine Engine
-	Whole  bool // report the findings of the base as introduced too; for reviews of whole environments
+	Entire bool // report the findings of the base as introduced too; for reviews of entire environments
 }
 
 // Judge implements Judge.
@@ -44,7 +44,7 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 		return report.Findings{}, err
 	}
 	before := &policy.Result{}
-	if !p.Whole {
+	if !p.Entire {
 		if before, err = p.Engine.Check(ctx, policy.Input{
 			Subjects:     subjects(ctx, c, false),
 			Surroundings: enforce.Surroundings(c.Inventory(false), nil),

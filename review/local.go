@@ -118,7 +118,7 @@ func (l Local) judge(ctx context.Context, r *Request) (judge Judge, mistakes []s
 		if err != nil || engine == nil {
 			return nil, nil, err
 		}
-		return Policy{Engine: boundsOnly{engine}, Whole: r.Whole}, nil, nil
+		return Policy{Engine: boundsOnly{engine}, Entire: r.Entire}, nil, nil
 	}
 	engine, err := l.Session.Policy(ctx, r.Policy, r.Offline)
 	switch problems, invalid := errors.AsType[policy.Problems](err); {
@@ -127,7 +127,7 @@ func (l Local) judge(ctx context.Context, r *Request) (judge Judge, mistakes []s
 	case err != nil:
 		return nil, nil, err
 	default:
-		judge = Policy{Engine: engine, Whole: r.Whole}
+		judge = Policy{Engine: engine, Entire: r.Entire}
 	}
 	proposed, err := l.proposedPolicy(ctx, r)
 	if err != nil {

@@ -87,7 +87,7 @@ func judged(t *testing.T, s *session.Session, head, policy gitstore.Commit) *rep
 	r, err := inProcess(t, s, Request{Request: compare.Request{
 		Head: head, Against: compare.AgainstNothing,
 		Key: []byte("k"),
-	}, Policy: policy.Tree, Whole: true, Offline: true})
+	}, Policy: policy.Tree, Entire: true, Offline: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type Request struct {
 	// tree of the source commit whose policy and signers of charts apply; zero: nothing is judged
 	Policy     gitstore.Hash
 	BoundsOnly bool  // of the policy, judge only the bounds of workspaces
-	Whole      bool  // judge whole environments, not only changed objects
+	Entire     bool  // judge entire environments, not only changed objects
 	Offline    bool  // fetch no schemas
 	Pins       []Pin // changes of other repositories that are rendered together with this one
 	Trusted    bool  // somebody with write access wrote the change, so charts may be fetched with credentials

@@ -267,7 +267,7 @@ func TestPolicy(t *testing.T) {
 			},
 			before: []policy.Finding{at("old", "prod-eu-1", "m"), at("gone", "prod-eu-1", "m")},
 		}
-		f := reviewed(t, r, Policy{Engine: engine, Whole: c.whole}, compare.Request{}).Findings
+		f := reviewed(t, r, Policy{Engine: engine, Entire: c.whole}, compare.Request{}).Findings
 		var introduced []string
 		for _, one := range f.Introduced {
 			introduced = append(introduced, one.Rule)

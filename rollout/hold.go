@@ -205,7 +205,7 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 	if len(scope) == 0 {
 		scope = members
 	}
-	released, kept := split(scope, clusters)
+	released, remaining := split(scope, clusters)
 	if len(released) == 0 {
 		return []Hold{h}
 	}
@@ -214,16 +214,16 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 		return []Hold{h} // its apps are not determined yet
 	}
 	var out []Hold
-	if len(kept) > 0 {
+	if len(remaining) > 0 {
 		one := h
-		one.Clusters, one.Wave = kept, ""
+		one.Clusters, one.Wave = remaining, ""
 		out = append(out, one)
 	}
 	if len(rest) > 0 && len(apps) > 0 {
 		one := h
 		one.Whole, one.Apps, one.Workspaces = false, rest, slices.DeleteFunc(slices.Clone(h.Workspaces),
 			func(w string) bool { return hasAppOf(gone, w) })
-		if len(kept) > 0 {
+		if len(remaining) > 0 {
 			one.Clusters, one.Wave = released, ""
 		}
 		out = append(out, one)
@@ -301,7 +301,7 @@ func (r *Record) resume(e Event) error {
 	case len(r.Holds) == 0:
 		return fmt.Errorf("%s is not halted, and nothing is held back", r.Environment)
 	default:
-		return fmt.Errorf("%s is not halted; what is held back stays so until it is named: %s", r.Environment,
+		return fmt.Errorf("%s is not halted; what is held back remaining so until it is named: %s", r.Environment,
 			r.named())
 	}
 	return nil

@@ -114,13 +114,13 @@ func (x *observer) observeHolds() error {
 			return x.order.knows(h.Source) && !slices.ContainsFunc(scope,
 				func(c string) bool { return !x.order.includes(runs.On(c), h.Source.On(c), apps) })
 		}
-		kept := slices.DeleteFunc(slices.Clone(h.Apps), func(app string) bool { return passed([]string{app}) })
+		rest := slices.DeleteFunc(slices.Clone(h.Apps), func(app string) bool { return passed([]string{app}) })
 		switch {
-		case len(h.Apps) == 0 && passed(nil), len(h.Apps) > 0 && len(kept) == 0:
+		case len(h.Apps) == 0 && passed(nil), len(h.Apps) > 0 && len(rest) == 0:
 			changed = true
 			continue
-		case len(kept) < len(h.Apps):
-			changed, h.Apps = true, kept
+		case len(rest) < len(h.Apps):
+			changed, h.Apps = true, rest
 		}
 		left = append(left, h)
 	}

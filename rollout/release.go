@@ -83,7 +83,7 @@ func (f appChanges) changed(h Hold) []string {
 // first may be old names of the second; nobody knows which of which.
 type renames struct {
 	old, new []string
-	whole    []string // all apps of workspaces that come as a whole and have new names
+	entire   []string // all apps of workspaces that come as a whole and have new names
 }
 
 // renames returns those within each workspace, and among everything else. The old names of a workspace that comes as a
@@ -92,23 +92,23 @@ func (f appChanges) renames(h Hold, units map[string][]string) []renames {
 	var out []renames
 	var others renames
 	for _, unit := range slices.Sorted(maps.Keys(units)) {
-		apps, whole := units[unit], slices.Contains(h.Workspaces, unit)
+		apps, entire := units[unit], slices.Contains(h.Workspaces, unit)
 		one := renames{
 			old: slices.DeleteFunc(slices.Clone(apps), func(app string) bool { return f.exists[app] }),
 			new: slices.DeleteFunc(slices.Clone(apps), func(app string) bool { return !f.exists[app] || f.runs[app] }),
 		}
 		switch {
-		case whole && len(one.old) > 0 && len(one.old) < len(apps):
+		case entire && len(one.old) > 0 && len(one.old) < len(apps):
 			continue
-		case whole && len(one.new) > 0:
-			one.whole = apps
+		case entire && len(one.new) > 0:
+			one.entire = apps
 		case len(one.old) > 0 && len(one.new) > 0:
 			out = append(out, one)
 			continue
 		}
 		others = renames{
 			append(others.old, one.old...), append(others.new, one.new...),
-			append(others.whole, one.whole...),
+			append(others.entire, one.entire...),
 		}
 	}
 	return append(out, others)
@@ -121,7 +121,7 @@ func (r renames) complete(h Hold, out map[string]bool) {
 	switch {
 	case len(r.old) == 0, h.Whole && len(r.new) == 0:
 	case slices.ContainsFunc(r.new, func(app string) bool { return !out[app] }):
-		for _, app := range slices.Concat(r.whole, r.new) {
+		for _, app := range slices.Concat(r.entire, r.new) {
 			delete(out, app)
 		}
 	default:

@@ -94,9 +94,9 @@ const (
 
 // line returns the line that begins at an offset.
 func (d *document) line(at int, problem *Problem) line {
-	whole, _, _ := bytes.Cut(d.source[at:], []byte("\n"))
+	full, _, _ := bytes.Cut(d.source[at:], []byte("\n"))
 	return line{
-		number: 1 + bytes.Count(d.source[:at], []byte("\n")), text: strings.TrimRight(string(whole), " \t"),
+		number: 1 + bytes.Count(d.source[:at], []byte("\n")), text: strings.TrimRight(string(full), " \t"),
 		problem: problem,
 	}
 }

@@ -48,11 +48,11 @@ func (c Claims) Claim(ctx context.Context, p hint.Place, number int) (release fu
 
 // held renews the lease until the function that it returns is called, which releases it.
 func (l *lease) held(ctx context.Context) (release func()) {
-	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
+	renewed, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.keep(kept, func(error) {})
+		l.keep(renewed, func(error) {})
 	}()
 	return func() {
 		stop()

@@ -134,7 +134,7 @@ func (j *judgement) hasOwn(t *hydrate.ChangedTarget) bool {
 // judged is a target with what is judged of it.
 type judged struct {
 	*hydrate.ChangedTarget
-	whole bool // all changed objects; otherwise only the Secrets
+	everything bool // all changed objects; otherwise only the Secrets
 }
 
 // changed returns the targets whose changes are judged: without enforcement only their Secrets, because nothing else is
@@ -172,7 +172,7 @@ func (j *judgement) subjects(ctx context.Context, list []judged) policy.Subjects
 		t := list[i]
 		return Part{
 			Cluster: t.Target.Cluster, App: policy.App{Name: t.Target.App.Name, Namespace: t.Target.Namespace},
-			Objects: Key{treesOf(t.ChangedTarget), t.whole}, Files: len(j.files(t)),
+			Objects: Key{treesOf(t.ChangedTarget), t.everything}, Files: len(j.files(t)),
 		}
 	}
 	return Batches(ctx, len(list), at, func(ctx context.Context, i int) ([]policy.Object, error) {
@@ -192,7 +192,7 @@ func (j *judgement) subjects(ctx context.Context, list []judged) policy.Subjects
 // files returns the files of a target that are judged.
 func (j *judgement) files(t judged) []objects.File {
 	files := j.differences[treesOf(t.ChangedTarget)].After
-	if !t.whole {
+	if !t.everything {
 		files = slices.DeleteFunc(slices.Clone(files), func(f objects.File) bool { return !objects.IsSecret(f.Name) })
 	}
 	return files

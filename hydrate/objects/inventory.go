@@ -40,8 +40,8 @@ type Inventory struct {
 	alike    map[[sha256.Size]byte]*contents // by Cluster.sum: most clusters of a large fleet have the same as others
 	files    map[gitstore.Hash]map[string]gitstore.Hash
 	names    map[manifest.Identity][]string // of the files that an object can have
-	kept     int                            // entries in clusters, alike, files and names
-	limit    int                            // of kept
+	cached   int                            // entries in clusters, alike, files and names
+	limit    int                            // of cached
 	indexed  *contents                      // what index has
 	index    map[string][]place             // files by name; nil before it is needed
 	asked    *contents                      // of the last call of finder
@@ -85,12 +85,12 @@ func NewInventory(reader *Reader, apps Apps) *Inventory {
 
 // reserve counts n more entries of the caches, and empties them if the limit does not allow them.
 func (v *Inventory) reserve(n int) {
-	if v.kept += n; v.kept > v.limit {
+	if v.cached += n; v.cached > v.limit {
 		clear(v.clusters)
 		clear(v.alike)
 		clear(v.files)
 		clear(v.names)
-		v.kept = n
+		v.cached = n
 	}
 }
 

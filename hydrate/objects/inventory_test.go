@@ -161,15 +161,15 @@ func TestAlikeClustersShareWhatIsRead(t *testing.T) {
 			t.Errorf("cluster %d: %v %v, want %v", c, got, err, want)
 		}
 		if c == 0 {
-			one = v.kept
+			one = v.cached
 		}
 	}
 	if v.calls != 1 || v.asked != v.clusters["13"] {
 		t.Errorf("%d lookups of the last kind of cluster, want 1 for the cluster 13", v.calls)
 	}
-	if most := 2*one + clusters; len(v.alike) != 2 || v.kept > most || asked != clusters {
+	if most := 2*one + clusters; len(v.alike) != 2 || v.cached > most || asked != clusters {
 		t.Errorf("%d kinds of clusters, %d entries for %d clusters, expected 2 and at most %d; asked %d times",
-			len(v.alike), v.kept, clusters, most, asked)
+			len(v.alike), v.cached, clusters, most, asked)
 	}
 }
 

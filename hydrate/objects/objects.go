@@ -47,9 +47,9 @@ type Reader struct {
 	mask  *diff.Masker
 	limit int64 // bytes of all files; 0 is no limit
 
-	mu    sync.Mutex
-	blobs map[gitstore.Hash]*diff.Object // masked
-	kept  int64                          // bytes of the files of blobs
+	mu     sync.Mutex
+	blobs  map[gitstore.Hash]*diff.Object // masked
+	cached int64                          // bytes of the files of blobs
 	// files that Sluice did not write, with the first of their paths; "" if none is compared
 	foreign map[gitstore.Hash]string
 	learned map[gitstore.Hash]bool
@@ -280,9 +280,9 @@ func (r *Reader) object(ctx context.Context, hash gitstore.Hash, at string) (*di
 	out := &diff.Object{Key: hash.String(), Object: r.mask.Mask(list[0])}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kept += int64(len(data)); r.limit == 0 && r.kept > cacheBytes {
+	if r.cached += int64(len(data)); r.limit == 0 && r.cached > cacheBytes {
 		clear(r.blobs)
-		r.kept = int64(len(data))
+		r.cached = int64(len(data))
 	}
 	r.blobs[hash] = out
 	return out, nil

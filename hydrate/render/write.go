@@ -40,7 +40,7 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, p place, scopes br
 	out := &written{defines: branch.Kinds{}}
 	ids := make([]manifest.Identity, 0, len(list))
 	seen := make(map[manifest.Identity]int, len(list))
-	kept := make([]renderer.Object, 0, len(list))
+	distinct := make([]renderer.Object, 0, len(list))
 	for _, o := range list {
 		kind := manifest.GroupKind{Group: o.ID.Group, Kind: o.ID.Kind}
 		id := o.ID
@@ -64,19 +64,19 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, p place, scopes br
 		}
 		o.YAML = text
 		if i, twice := seen[id]; twice { // one copy names its namespace, the other does not
-			one, note, err := renderer.Twice(id, kept[i], o)
+			one, note, err := renderer.Twice(id, distinct[i], o)
 			if err != nil {
 				return nil, err
 			}
-			kept[i], out.notes = one, append(out.notes, note)
+			distinct[i], out.notes = one, append(out.notes, note)
 			continue
 		}
-		seen[id] = len(kept)
-		ids, kept = append(ids, id), append(kept, o)
+		seen[id] = len(distinct)
+		ids, distinct = append(ids, id), append(distinct, o)
 	}
-	entries := make([]gitstore.Entry, len(kept))
-	for i := range kept {
-		blob, err := w.Blob(kept[i].YAML)
+	entries := make([]gitstore.Entry, len(distinct))
+	for i := range distinct {
+		blob, err := w.Blob(distinct[i].YAML)
 		if err != nil {
 			return nil, err
 		}
@@ -118,11 +118,11 @@ func resolveUnstable(ctx context.Context, store *gitstore.Store, j Job, r *rende
 		if !ok || len(fields[o.ID]) == 0 {
 			continue
 		}
-		kept, err := objects.KeepFields(o.YAML, old, fields[o.ID])
+		text, err := objects.KeepFields(o.YAML, old, fields[o.ID])
 		if err != nil {
 			return err
 		}
-		r.Objects[i].YAML = kept
+		r.Objects[i].YAML = text
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (s *set) interpolated(kind string, generator any, outer params) (any, error
 	if !ok || !s.TemplatesValues {
 		return s.templates.value(generator, outer)
 	}
-	rest, kept := maps.Clone(spec), map[string]any{}
+	rest, own := maps.Clone(spec), map[string]any{}
 	switch kind {
 	case "git", "clusters":
 		if values, ok := spec["values"].(map[string]any); ok {
@@ -39,7 +39,7 @@ func (s *set) interpolated(kind string, generator any, outer params) (any, error
 					return nil, fmt.Errorf("values.%s: %w", k, err)
 				}
 			}
-			kept["values"] = replaced
+			own["values"] = replaced
 		}
 	case "matrix", "merge":
 		generators, err := s.nested(spec)
@@ -57,14 +57,14 @@ func (s *set) interpolated(kind string, generator any, outer params) (any, error
 			}
 			list[n] = one
 		}
-		kept["generators"] = list
+		own["generators"] = list
 	}
 	v, err := s.templates.value(rest, outer)
 	if err != nil {
 		return nil, err
 	}
 	out, _ := v.(map[string]any) // of a map
-	maps.Copy(out, kept)
+	maps.Copy(out, own)
 	return out, nil
 }
 

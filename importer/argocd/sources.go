@@ -64,16 +64,16 @@ func (i *importer) sources(ctx context.Context, u *Unit, app *application) ([]lo
 }
 
 // divide tells the Applications and ApplicationSets to follow from the other objects.
-func (i *importer) divide(objects []manifest.Object, u *Unit) (kept []manifest.Object, children []located) {
-	kept = make([]manifest.Object, 0, len(objects))
+func (i *importer) divide(objects []manifest.Object, u *Unit) (ordinary []manifest.Object, children []located) {
+	ordinary = make([]manifest.Object, 0, len(objects))
 	for _, o := range objects {
 		if at := i.childOrigin(o, u); isApplication(o) && !i.ignored(at.File) {
 			children = append(children, located{o, at})
 			continue
 		}
-		kept = append(kept, o)
+		ordinary = append(ordinary, o)
 	}
-	return kept, children
+	return ordinary, children
 }
 
 // childOrigin is where an Application is written that another one brings. One that a chart renders is at its parent's

@@ -177,7 +177,7 @@ func (c writer) placement(a *app) *fleet.Selector {
 		environments[x.cluster.environment]++
 		clusters = append(clusters, x.cluster.name)
 	}
-	whole, all := true, map[string]map[string]bool{}
+	complete, all := true, map[string]map[string]bool{}
 	for _, x := range c.cells {
 		if all[x.cluster.environment] == nil {
 			all[x.cluster.environment] = map[string]bool{}
@@ -185,12 +185,12 @@ func (c writer) placement(a *app) *fleet.Selector {
 		all[x.cluster.environment][x.cluster.name] = true
 	}
 	for name, n := range environments {
-		whole = whole && n == len(all[name])
+		complete = complete && n == len(all[name])
 	}
 	switch {
-	case whole && len(environments) == len(all):
+	case complete && len(environments) == len(all):
 		return &fleet.Selector{}
-	case whole:
+	case complete:
 		return &fleet.Selector{MatchExpressions: []fleet.Requirement{{
 			Key: byEnvironment, Operator: "In",
 			Values: slices.Sorted(maps.Keys(environments)),

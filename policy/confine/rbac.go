@@ -68,19 +68,19 @@ func builtInRole(name string) bool {
 
 func (c *check) binding() {
 	ref := child(c.object.Object, "roleRef")
-	whole := c.kind.Kind == "ClusterRoleBinding"
+	clusterWide := c.kind.Kind == "ClusterRoleBinding"
 	roles := c.bounds.Roles
-	if roles == nil && !whole { // for the whole cluster, edit and view reach the namespaces of others
+	if roles == nil && !clusterWide { // for the whole cluster, edit and view reach the namespaces of others
 		roles = []string{"edit", "view"}
 	}
 	name := text(ref, "name")
-	if (whole || text(ref, "kind") != "Role") && !slices.Contains(roles, name) {
+	if (clusterWide || text(ref, "kind") != "Role") && !slices.Contains(roles, name) {
 		may := strings.Join(roles, ", ")
 		if may == "" {
 			may = "none"
 		}
 		hint := "bind a Role of the workspace, or one of spec.roles in " + c.bounds.File
-		if whole {
+		if clusterWide {
 			hint = "use a RoleBinding, or ask for the role in spec.roles in " + c.bounds.File
 		}
 		c.add(RuleRBAC, "roleRef", hint, "the %s gives the %s %s, and workspace %s may bind with it: %s", c.kind.Kind,

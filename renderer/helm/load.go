@@ -78,7 +78,7 @@ func Load(v Version, files []File, limits Limits) (*Chart, error) {
 		return nil, err
 	}
 	var total int64
-	kept := make([]File, 0, len(files))
+	own := make([]File, 0, len(files))
 	for _, f := range files {
 		if ignored(rules, f) {
 			continue
@@ -90,10 +90,10 @@ func Load(v Version, files []File, limits Limits) (*Chart, error) {
 			return nil, fmt.Errorf("%s is larger than Helm's limit of %d MiB for one file", f.Path,
 				loader.MaxDecompressedFileSize>>20)
 		}
-		kept = append(kept, File{f.Path, bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))})
+		own = append(own, File{f.Path, bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))})
 	}
-	u := unpacking{version: v, limits: limits, entries: limits.Entries - len(kept), bytes: limits.Bytes - total}
-	return u.load(kept)
+	u := unpacking{version: v, limits: limits, entries: limits.Entries - len(own), bytes: limits.Bytes - total}
+	return u.load(own)
 }
 
 // LoadArchive loads a packed chart. It refuses links, devices and paths that leave the chart, including those in

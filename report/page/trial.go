@@ -74,7 +74,7 @@ func WriteTrial(w io.Writer, t *report.Trial) error {
 func (v *view) shorten() {
 	objects := 0
 	for _, app := range v.Apps {
-		var kept []*groupView
+		var visible []*groupView
 		for _, g := range app.Groups {
 			if objects >= trialObjects {
 				v.Cut++
@@ -85,9 +85,9 @@ func (v *view) shorten() {
 			for _, o := range g.Objects {
 				o.shorten()
 			}
-			kept = append(kept, g)
+			visible = append(visible, g)
 		}
-		app.Groups = kept
+		app.Groups = visible
 	}
 }
 
@@ -96,17 +96,17 @@ func (o *objectView) shorten() {
 	for i := range o.Hunks {
 		h := &o.Hunks[i]
 		h.Above, h.Below = "", ""
-		var kept []run
+		var visible []run
 		for _, r := range h.Runs {
 			lines := strings.Split(r.Text, "\n")
 			shown := lines[:min(left, len(lines))]
 			left -= len(shown)
 			o.MoreLines += len(lines) - len(shown)
 			if len(shown) > 0 {
-				kept = append(kept, run{Kind: r.Kind, Text: strings.Join(shown, "\n")})
+				visible = append(visible, run{Kind: r.Kind, Text: strings.Join(shown, "\n")})
 			}
 		}
-		h.Runs = kept
+		h.Runs = visible
 	}
 }
 

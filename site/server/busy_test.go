@@ -77,8 +77,8 @@ func TestKeptChanges(t *testing.T) {
 		c.keep(fmt.Sprint(i), make([]byte, changesLarge-1))
 	}
 	kept := 0
-	for _, key := range c.kept.Keys() {
-		data, _ := c.kept.Peek(key)
+	for _, key := range c.cache.Keys() {
+		data, _ := c.cache.Peek(key)
 		kept += len(data)
 	}
 	if _, newest := c.get(fmt.Sprint(2*changesKept - 1)); kept > changesBytes || kept < changesBytes/2 ||

@@ -34,31 +34,31 @@ type changes struct {
 	slots  chan struct{}
 
 	mu    sync.Mutex
-	kept  *lru.Cache[[]byte]
-	bytes int                      // of kept
+	cache *lru.Cache[[]byte]
+	bytes int                      // of cache
 	own   map[string]chan struct{} // one slot for each repository
 }
 
 func newChanges(s Source) *changes {
 	c := &changes{source: s, slots: make(chan struct{}, changesOnce), own: map[string]chan struct{}{}}
-	c.kept = lru.NewWithEvict(changesKept, func(data []byte) { c.bytes -= len(data) })
+	c.cache = lru.NewWithEvict(changesKept, func(data []byte) { c.bytes -= len(data) })
 	return c
 }
 
 func (c *changes) get(key string) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.kept.Get(key)
+	return c.cache.Get(key)
 }
 
 func (c *changes) keep(key string, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept.Remove(key)
+	c.cache.Remove(key)
 	c.bytes += len(data)
-	c.kept.Add(key, data)
+	c.cache.Add(key, data)
 	for c.bytes > changesBytes {
-		c.kept.RemoveOldest()
+		c.cache.RemoveOldest()
 	}
 }
 

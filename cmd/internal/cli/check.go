@@ -67,9 +67,8 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 		return err
 	}
 	request.TargetsOnly = true
-	whole := review.Request{
-		Request: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline,
-		Whole: true,
+	environments := review.Request{
+		Request: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline, Entire: true,
 	}
 	if !k.noPolicy {
 		if _, err := s.Policy(ctx, head.Tree, true); err != nil { // before anything is rendered
@@ -79,7 +78,7 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 	if s, err = k.useRemote(ctx, s, head); err != nil {
 		return err
 	}
-	result, err := review.Local{Session: s}.Review(ctx, whole)
+	result, err := review.Local{Session: s}.Review(ctx, environments)
 	if err != nil {
 		return err
 	}

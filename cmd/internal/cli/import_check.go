@@ -344,7 +344,7 @@ func (c *comparison) equal(ours, theirs any) bool {
 	}
 	if number, ok := theirs.(json.Number); ok {
 		theirs = typed(number)
-		if _, whole := theirs.(float64); c.untyped && !whole {
+		if _, isFloat := theirs.(float64); c.untyped && !isFloat {
 			if float, ok := ours.(float64); ok && float == math.Trunc(float) {
 				text, err := json.Marshal(float)
 				return err == nil && string(text) == number.String()
