@@ -1,6 +1,10 @@
 package importer
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -104,12 +108,42 @@ func TestDetectedArgoCDVersion(t *testing.T) {
 		"helmCharts":              {"-- argocd/kustomization.yaml --\nhelmCharts:\n  - {name: argo-cd, repo: \"https://argoproj.github.io/argo-helm\", version: 8.0.1}\n", `"3.0" # of chart argo-cd 8.0.1, from argocd/kustomization.yaml:2`},
 		"a chart around it":       {"-- argocd/Chart.yaml --\napiVersion: v2\nname: our-argocd\nversion: 1.0.0\ndependencies:\n  - name: argo-cd\n    version: 10.1.1\n    repository: https://argoproj.github.io/argo-helm\n", `"3.4" # of chart argo-cd 10.1.1, from argocd/Chart.yaml:5`},
 		"a copy of the chart":     {"-- argocd/charts/argo-cd/Chart.yaml --\napiVersion: v2\nname: argo-cd\nversion: 99.0.0\nappVersion: v3.5.2\n", "3.5.2 # from argocd/charts/argo-cd/Chart.yaml:1"},
-		"two that disagree":       {"-- dev/kustomization.yaml --\nresources: [\"github.com/argoproj/argo-cd/manifests/ha?ref=v3.5.0\"]\n-- prod/kustomization.yaml --\nresources: [\"github.com/argoproj/argo-cd/manifests/ha?ref=v3.4.2\"]\n", "3.4.2 # from prod/kustomization.yaml:1; dev/kustomization.yaml:1 has 3.5.0"},
+		"the operator":            {"-- argocd/argocd.yaml --\napiVersion: argoproj.io/v1beta1\nkind: ArgoCD\nmetadata: {name: argocd}\nspec:\n  image: quay.io/argoproj/argocd\n  version: v3.4.2\n", "3.4.2 # from argocd/argocd.yaml:6"},
+		"the operator's digest":   {"-- argocd/argocd.yaml --\napiVersion: argoproj.io/v1beta1\nkind: ArgoCD\nmetadata: {name: argocd}\nspec: {version: \"sha256:0123\"}\n", ""},
+		"another kind ArgoCD":     {"-- argocd/argocd.yaml --\napiVersion: example.com/v1\nkind: ArgoCD\nmetadata: {name: argocd}\nspec: {version: v3.4.2}\n", ""},
+		"values of the chart":     {strings.Replace(chart("9.4.3"), "targetRevision: 9.4.3}", "targetRevision: 9.4.3, helm: {valuesObject: {global: {image: {tag: v3.5.1}}}}}", 1), "3.5.1 # from argocd/app.yaml:6"},
+		"values as text":          {strings.Replace(chart("9.4.3"), "targetRevision: 9.4.3}", "targetRevision: 9.4.3, helm: {values: \"x: 1\\nglobal: {image: {tag: v3.5.1}}\"}}", 1), "3.5.1 # from argocd/app.yaml:8"},
+		"a parameter":             {strings.Replace(chart("9.x"), "targetRevision: 9.x}", "targetRevision: 9.x, helm: {parameters: [{name: global.image.tag, value: v3.5.1}]}}", 1), "3.5.1 # from argocd/app.yaml:6"},
+		"values of another chart": {strings.Replace(chart("9.4.3"), "chart: argo-cd", "chart: argo-events", 1) + "-- argocd/values.yaml --\nglobal: {image: {tag: v3.5.1}}\n", ""},
+		"a chart around it, with values": {"-- argocd/Chart.yaml --\napiVersion: v2\nname: our-argocd\nversion: 1.0.0\ndependencies:\n  - {name: argo-cd, version: 9.4.3, repository: \"https://argoproj.github.io/argo-helm\"}\n" +
+			"-- argocd/values.yaml --\nargo-cd:\n  global:\n    image:\n      tag: v3.5.1\n", "3.5.1 # from argocd/values.yaml:4"},
+		"a lock of a range": {"-- argocd/Chart.yaml --\napiVersion: v2\nname: our-argocd\nversion: 1.0.0\ndependencies:\n  - {name: argo-cd, version: 9.x, repository: \"https://argoproj.github.io/argo-helm\"}\n" +
+			"-- argocd/Chart.lock --\ndependencies:\n- name: argo-cd\n  repository: https://argoproj.github.io/argo-helm\n  version: 9.4.3\n", `"3.3" # of chart argo-cd 9.4.3, from argocd/Chart.lock:2`},
+		"an archive":           {"-- argocd/charts/argo-cd-99.0.0.tgz --\n" + packedChart(t, "apiVersion: v2\nname: argo-cd\nversion: 99.0.0\nappVersion: v3.5.2\n"), "3.5.2 # from argocd/charts/argo-cd-99.0.0.tgz:1"},
+		"an archive elsewhere": {"-- argocd/charts/argo-cd-99.0.0.tgz --\nversion https://git-lfs.github.com/spec/v1\n", ""},
+		"a release":            {"-- argocd/release.yaml --\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: argocd}\nspec:\n  chart: {spec: {chart: argo-cd, version: 9.4.3}}\n", `"3.3" # of chart argo-cd 9.4.3, from argocd/release.yaml:5`},
+		"two that disagree":    {"-- dev/kustomization.yaml --\nresources: [\"github.com/argoproj/argo-cd/manifests/ha?ref=v3.5.0\"]\n-- prod/kustomization.yaml --\nresources: [\"github.com/argoproj/argo-cd/manifests/ha?ref=v3.4.2\"]\n", "3.4.2 # from prod/kustomization.yaml:1; dev/kustomization.yaml:1 has 3.5.0"},
 	} {
 		if got := detectedVersions(t, rest+c.files); got != c.want {
 			t.Errorf("%s: the version is %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// packedChart returns an archive of the chart argo-cd with a Chart.yaml.
+func packedChart(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	packed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(packed)
+	if err := archive.WriteHeader(&tar.Header{Name: "argo-cd/Chart.yaml", Mode: 0o644, Size: int64(len(text))}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := archive.Write([]byte(text))
+	if err := errors.Join(err, archive.Close(), packed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // detectedVersions returns the versions of the entries of a detected sluice.yaml, with their comments.

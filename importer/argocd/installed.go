@@ -1,7 +1,12 @@
 package argocd
 
 import (
+	"archive/tar"
 	"bytes"
+	"cmp"
+	"compress/gzip"
+	"io"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +22,8 @@ type Installed struct {
 	Version string // without a leading v
 	Chart   string // whose version stands for it, such as "chart argo-cd 9.1.2"; "" for none
 	Origin  Origin
+
+	values bool // of the chart: they replace what its version says
 }
 
 var (
@@ -27,13 +34,15 @@ var (
 )
 
 // installs finds the version in a file that installs Argo CD: the image of its workloads, an image or a remote base of
-// a kustomization, and its chart in an Application, in helmCharts, in Chart.yaml, or as a copy.
+// a kustomization, its chart in an Application, a HelmRelease, helmCharts, Chart.yaml, a lock or as a copy, global.image
+// in the values of the chart, and spec.version of the operator's ArgoCD.
 func installs(name string, data []byte) (out []Installed) {
 	line := 0
 	for document := range bytes.SplitAfterSeq(data, []byte("\n---")) {
 		at := line
 		line += bytes.Count(document, []byte("\n"))
-		if !bytes.Contains(document, []byte("argoproj/argo")) && !bytes.Contains(document, []byte("argo-cd")) ||
+		if !slices.ContainsFunc([]string{"argoproj/argo", "argo-cd", "ArgoCD"},
+			func(text string) bool { return bytes.Contains(document, []byte(text)) }) ||
 			manifest.Check(document, manifest.DefaultBudget()) != nil {
 			continue
 		}
@@ -41,17 +50,112 @@ func installs(name string, data []byte) (out []Installed) {
 		if yaml.Unmarshal(bytes.TrimSuffix(document, []byte("---")), &node) != nil || len(node.Content) == 0 {
 			continue // a template, most likely
 		}
-		found := func(version, chart string, line int) {
+		var here []Installed
+		chart := false
+		found := func(version, of string, line int) {
+			chart = chart || of != ""
 			if version != "" {
-				out = append(out, Installed{
-					Version: version, Chart: chart, Origin: Origin{File: name, Line: at + line},
-				})
+				here = append(here, Installed{Version: version, Chart: of, Origin: Origin{File: name, Line: at + line}})
 			}
 		}
-		kind := field(node.Content[0], "kind")
-		visitInstall(&node, slices.Contains([]string{"Deployment", "StatefulSet"}, kind), found)
+		root := node.Content[0]
+		if field(root, "kind") == "ArgoCD" && strings.HasPrefix(field(root, "apiVersion"), group+"/") {
+			spec := child(root, "spec")
+			found(tagVersion(field(spec, "version")), "", lineOf(spec, "version"))
+		}
+		visitInstall(&node, slices.Contains([]string{"Deployment", "StatefulSet"}, field(root, "kind")), found)
+		visitValues(&node, chart, func(version string, line int) {
+			here = slices.DeleteFunc(here, func(one Installed) bool { return one.Chart != "" })
+			here = append(here, Installed{Version: version, Origin: Origin{File: name, Line: at + line}, values: true})
+		})
+		out = append(out, here...)
 	}
 	return out
+}
+
+// tagVersion returns the version of an image's tag; "" if it has none.
+func tagVersion(tag string) string {
+	return strings.Join(append(installTag.FindStringSubmatch(tag), "", "")[1:], "")
+}
+
+// visitValues calls found for each global.image.tag in values of the chart below a node, and for parameters of that
+// name. ours says that the values are those of the chart. Those of a chart around it are below argo-cd.
+func visitValues(n *yaml.Node, ours bool, found func(version string, line int)) {
+	switch n.Kind {
+	case yaml.ScalarNode: // values as text
+		var inner yaml.Node
+		if ours && n.Tag == "!!str" && strings.Contains(n.Value, "global:") &&
+			manifest.Check([]byte(n.Value), manifest.DefaultBudget()) == nil && yaml.Unmarshal([]byte(n.Value), &inner) == nil {
+			visitValues(&inner, true, func(version string, line int) { found(version, n.Line+line) })
+		}
+		return
+	case yaml.MappingNode:
+		image := child(child(n, "global"), "image")
+		if ours || strings.HasSuffix("/"+field(image, "repository"), "/argoproj/argocd") {
+			if v := tagVersion(field(image, "tag")); v != "" {
+				found(v, lineOf(image, "tag"))
+			}
+		}
+		if v := tagVersion(field(n, "value")); ours && field(n, "name") == "global.image.tag" && v != "" {
+			found(v, lineOf(n, "value"))
+		}
+		for k := 0; k+1 < len(n.Content); k += 2 {
+			visitValues(n.Content[k+1], ours || n.Content[k].Value == "argo-cd", found)
+		}
+		return
+	}
+	for _, inner := range n.Content {
+		visitValues(inner, ours, found)
+	}
+}
+
+// child returns the value of a key of a mapping; an empty node if there is none.
+func child(n *yaml.Node, key string) *yaml.Node {
+	for k := 0; n.Kind == yaml.MappingNode && k+1 < len(n.Content); k += 2 {
+		if n.Content[k].Value == key {
+			return n.Content[k+1]
+		}
+	}
+	return &yaml.Node{}
+}
+
+func lineOf(n *yaml.Node, key string) int { return child(n, key).Line }
+
+// installsArchive finds the version in a packed copy of the chart.
+func installsArchive(name string, data []byte) []Installed {
+	const most = 1 << 20 // bytes before the end of Chart.yaml, which is the first file
+	unpacked, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil // such as a pointer of Git LFS
+	}
+	for archive := tar.NewReader(io.LimitReader(unpacked, most)); ; {
+		head, err := archive.Next()
+		if err != nil {
+			return nil
+		}
+		if head.Name != "argo-cd/Chart.yaml" {
+			continue
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			return nil
+		}
+		out := installs(name, text)
+		for n := range out {
+			out[n].Origin.Line = 1
+		}
+		return out
+	}
+}
+
+// replaced removes what the version of a chart says where values beside it, or in a folder of the chart, name the image.
+func replaced(list []Installed) []Installed {
+	return slices.DeleteFunc(slices.Clone(list), func(one Installed) bool {
+		return one.Chart != "" && slices.ContainsFunc(list, func(other Installed) bool {
+			dir := path.Dir(one.Origin.File)
+			return other.values && (dir == path.Dir(other.Origin.File) || strings.HasPrefix(other.Origin.File, dir+"/"))
+		})
+	})
 }
 
 // visitInstall calls found for each version below a node. workload says that images are those of a running Argo CD, not
@@ -69,13 +173,16 @@ func visitInstall(n *yaml.Node, workload bool, found func(version, chart string,
 			found(group(installImage, text("image")), "", n.Line)
 		}
 		if strings.HasSuffix("/"+text("name"), "/argoproj/argocd") { // `images` of a kustomization
-			found(group(installTag, text("newTag")), "", n.Line)
+			found(tagVersion(text("newTag")), "", n.Line)
 		}
 		switch {
 		case text("chart") == "argo-cd" && text("targetRevision") != "":
 			found(ofChart(text("targetRevision")), "chart argo-cd "+text("targetRevision"), n.Line)
+		case text("chart") == "argo-cd" && text("resolved")+text("version") != "": // of sluice.lock, or of a HelmRelease
+			version := cmp.Or(text("resolved"), text("version"))
+			found(ofChart(version), "chart argo-cd "+version, n.Line)
 		case text("name") == "argo-cd" && text("appVersion") != "":
-			found(group(installTag, text("appVersion")), "", n.Line)
+			found(tagVersion(text("appVersion")), "", n.Line)
 		case text("name") == "argo-cd" && strings.Contains(text("repo")+text("repository"), "argo"):
 			found(ofChart(text("version")), "chart argo-cd "+text("version"), n.Line)
 		}
