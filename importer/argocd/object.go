@@ -2,6 +2,10 @@ package argocd
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kustypes "sigs.k8s.io/kustomize/api/types"
@@ -128,5 +132,11 @@ func decode(o any, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(data, into)
+	err = json.Unmarshal(data, into)
+	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && bad.Type.Kind() == reflect.String &&
+		(bad.Value == "bool" || strings.HasPrefix(bad.Value, "number")) {
+		what, _, _ := strings.Cut(bad.Value, " ")
+		return fmt.Errorf("%s is a %s in YAML, not text (quote it)", bad.Field, what)
+	}
+	return err
 }

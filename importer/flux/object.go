@@ -1,7 +1,11 @@
 package flux
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -53,10 +57,18 @@ func keyOf(o manifest.Object) Key {
 
 // decode converts an object into one of Flux's API types. Unknown fields are ignored, as the API server drops them.
 func decode(o manifest.Object, into any) error {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, into); err != nil {
-		return fmt.Errorf("%s: %w", keyOf(o), err)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, into)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if data, failed := json.Marshal(o); failed == nil { // this decoder names the field
+		if bad, ok := errors.AsType[*json.UnmarshalTypeError](json.Unmarshal(data, into)); ok &&
+			bad.Type.Kind() == reflect.String && (bad.Value == "bool" || strings.HasPrefix(bad.Value, "number")) {
+			what, _, _ := strings.Cut(bad.Value, " ")
+			return fmt.Errorf("%s: %s is a %s in YAML, not text (quote it)", keyOf(o), bad.Field, what)
+		}
+	}
+	return fmt.Errorf("%s: %w", keyOf(o), err)
 }
 
 // expands reports whether Import follows objects of this kind.
