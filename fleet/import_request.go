@@ -15,6 +15,8 @@ type ImportRequest struct {
 	Clusters []ImportCluster // all clusters of the fleet and of the entry, by name
 	// Repositories are the other repositories of the fleet, by name. Only Flux entries have them.
 	Repositories []ImportRepository `json:",omitempty"`
+	// Pinned are commits of other repositories that objects name by their ids; see Imported.Lacks.
+	Pinned []ImportRepository `json:",omitempty"`
 }
 
 // ImportRepository is another repository as an importer sees it.
@@ -48,12 +50,15 @@ func importRequest(f *Fleet, entry Import) ImportRequest {
 	return out
 }
 
-func importRepositories(f *Fleet) []ImportRepository {
+func importRepositories(f *Fleet, list []*Repository) []ImportRepository {
 	var out []ImportRepository
-	for _, r := range f.Repositories {
+	for _, r := range list {
 		one := ImportRepository{
 			Name: r.Name, URL: r.URL, Dir: path.Join(MountDir, r.Name), Resolved: r.Resolved, Commit: r.Commit,
 			Declared: fmt.Sprintf("%s:%d", r.File, r.Line),
+		}
+		if r.Exact {
+			one.Commit, one.Declared = r.Wanted, ""
 		}
 		if err := f.unavailable[r.Name]; err != nil {
 			one.Missing = err.Error()

@@ -67,8 +67,11 @@ type Imported struct {
 	// with them.
 	StandIns []string `json:",omitempty"`
 	Err      error    // why the target cannot be rendered
-	Brings   Brings
-	Foreign  bool // a server or another repository describes what the target brings: this commit lacks none of it
+	// Lacks is the commit of another repository that Err is about, if the target pins it exactly and the request does
+	// not have it.
+	Lacks   *GitCommit `json:",omitempty"`
+	Brings  Brings
+	Foreign bool // a server or another repository describes what the target brings: this commit lacks none of it
 
 	// Reads are the files and directories that the tool read to build the objects, charts and their values apart. Of a
 	// target that fails or is suspended, they are those that it may be built from.
@@ -165,11 +168,7 @@ func (l *loader) importAll(ctx context.Context) {
 				continue
 			}
 		}
-		tree, request := l.tree, importRequest(l.fleet, entry)
-		if entry.Flux != nil {
-			tree, request.Repositories = l.fleet.tree, importRepositories(l.fleet)
-		}
-		targets, problems, err := l.importer.Import(ctx, tree.watched(), request)
+		targets, problems, err := l.importEntry(ctx, entry)
 		if err != nil {
 			l.tree.remember(err)
 			return

@@ -34,8 +34,10 @@ type Fleet struct {
 	Workspaces   []*Workspace // by name
 	Detected     bool         // sluice.yaml does not exist: the importer wrote one for what it found
 
-	tree        *linkTree         // with the content of other repositories in MountDir
-	unavailable map[string]error  // why the content of a repository is not there
+	tree        *linkTree        // with the content of other repositories in MountDir
+	unavailable map[string]error // why the content of a repository is not there
+	pinned      []*Repository    // that nobody declares; see mountCommits
+	commits     []GitCommit
 	names       *strings.Replacer // writes the paths of other repositories for people; nil if there are none
 	cache       *Cache
 	unread      []*Imported // that fail
@@ -122,7 +124,10 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	l := loader{
 		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed,
 		tree: linked, cache: cache,
-		fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}},
+		fleet: &Fleet{
+			tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{},
+			unavailable: map[string]error{},
+		},
 	}
 	l.load(ctx)
 	if err := ctx.Err(); err != nil {

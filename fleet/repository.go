@@ -33,15 +33,21 @@ type Repository struct {
 	// ShownIn names the repositories in whose merge requests changes of this one may be shown; "*" is every repository.
 	ShownIn []string
 	Follow  Follow // how the service moves the pin
-	File    string
-	Line    int
+	// Exact says that Wanted is the id of a commit, which needs no lock. Nobody declares such a repository: an object of
+	// another tool names it.
+	Exact bool
+	File  string
+	Line  int
 }
 
 // Mounts returns the content of other repositories, at the commits that the tree's sluice.lock pins.
 type Mounts interface {
 	// Mount returns the tree with the content of each repository in MountDir, and sets the repositories' commits.
-	// missing has the error of each repository that is not available.
+	// missing has the error of each repository that is not available. A later call has the repositories of the earlier
+	// ones too.
 	Mount(ctx context.Context, tree Tree, repositories []*Repository) (mounted Tree, missing map[string]error)
+	// Exact reports whether Mount takes repositories that nobody declares, at an exact commit.
+	Exact() bool
 }
 
 // Repository returns a repository by name.
@@ -92,13 +98,12 @@ func (l *loader) repositoriesFrom(documents []document) {
 
 func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted string, ok bool) {
 	before := len(l.problems)
-	scheme, _, _ := strings.Cut(spec.URL, "://")
 	switch {
 	case hasPassword(spec.URL):
 		l.errorf(doc, []string{"spec", "url"},
 			"remove them: credentials belong to the URL's host and come from the environment",
 			"a URL must not hold credentials")
-	case !slices.Contains([]string{"https", "http", "ssh"}, scheme):
+	case !isRepositoryURL(spec.URL):
 		l.errorf(doc, []string{"spec", "url"}, "https://host/owner/repository, or ssh://git@host/owner/repository",
 			"%q is not the URL of a Git repository", spec.URL)
 	}
@@ -127,6 +132,12 @@ func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted stri
 	return wanted, len(l.problems) == before
 }
 
+// isRepositoryURL reports whether an address is a URL with a scheme of Git that Sluice fetches from.
+func isRepositoryURL(address string) bool {
+	scheme, _, _ := strings.Cut(address, "://")
+	return slices.Contains([]string{"https", "http", "ssh"}, scheme)
+}
+
 func validTags(pattern string) bool {
 	_, err := path.Match(pattern, "v1")
 	return err == nil && len(pattern) <= maxGlob && validBranch(strings.Map(func(r rune) rune {
@@ -153,14 +164,7 @@ func (l *loader) mount(ctx context.Context) {
 		l.fleet.tree = &linkTree{Tree: tree}
 	}
 	l.fleet.unavailable = missing
-	var names []string
-	for _, r := range l.fleet.Repositories {
-		const short = 7
-		if dir := path.Join(MountDir, r.Name); len(r.Commit) > short {
-			names = append(names, dir+"/", r.Name+"@"+r.Commit[:short]+":")
-		}
-	}
-	l.fleet.names = strings.NewReplacer(names...)
+	l.fleet.nameMounts()
 	for _, r := range l.fleet.Repositories {
 		if err := missing[r.Name]; err != nil {
 			l.problems = append(l.problems, Problem{
@@ -169,6 +173,19 @@ func (l *loader) mount(ctx context.Context) {
 			})
 		}
 	}
+}
+
+// nameMounts prepares Locate.
+func (f *Fleet) nameMounts() {
+	var names []string
+	for _, r := range slices.Concat(f.Repositories, f.pinned) {
+		const short = 7
+		if dir := path.Join(MountDir, r.Name); len(r.Commit) > short {
+			name, _, _ := strings.Cut(r.Name, "_")
+			names = append(names, dir+"/", name+"@"+r.Commit[:short]+":")
+		}
+	}
+	f.names = strings.NewReplacer(names...)
 }
 
 // mounted converts a path of a repository to a path of the fleet's tree. The path must not leave its repository.

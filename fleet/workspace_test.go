@@ -457,6 +457,8 @@ type memMounts struct {
 	files map[string]map[string]string
 }
 
+func (memMounts) Exact() bool { return false }
+
 func (m memMounts) Mount(_ context.Context, _ Tree, repositories []*Repository) (Tree, map[string]error) {
 	all, missing := maps.Clone(m.own), map[string]error{}
 	for _, r := range repositories {

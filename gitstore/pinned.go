@@ -21,6 +21,9 @@ import (
 // maxOther limits the bytes that one request to another repository may store. Its owner need not be that of the fleet.
 const maxOther = 1 << 30
 
+// maxPublic limits the bytes of one answer to FetchPublic.
+const maxPublic = 256 << 20
+
 // maxAdvertised limits the bytes of the list of refs of another repository, and maxRefs its branches and tags. Process
 // memory holds them.
 const (
@@ -129,7 +132,50 @@ func (s *Store) FetchPinned(ctx context.Context, address string, auth Auth, comm
 	if s.Has(commit) { // another fetch has added it
 		return nil
 	}
-	return s.fetch(ctx, e, fetchRequest{objects: []Hash{commit}, depth: 1, filter: packp.FilterBlobNone()})
+	want := fetchRequest{objects: []Hash{commit}, depth: 1, filter: packp.FilterBlobNone()}
+	if err := s.fetch(ctx, e, want); err != nil {
+		return err
+	}
+	if !s.Has(commit) {
+		return fmt.Errorf("%s: the server sent no commit with the id %s", e.url, commit)
+	}
+	return nil
+}
+
+// FetchPublic is FetchPinned without credentials, for an address that somebody without rights may have chosen. It asks
+// the repository even if the store has the commit: whoever gets it here must be able to get it there. Only HTTP is
+// accepted, because SSH always has a key.
+func (s *Store) FetchPublic(ctx context.Context, address string, caBundle []byte, commit Hash) error {
+	e, err := newEndpoint(address, Auth{CABundle: caBundle})
+	if err != nil {
+		return err
+	}
+	if e.ep.Protocol != "http" && e.ep.Protocol != "https" {
+		return fmt.Errorf("%s: a repository that anybody may read needs an address with https://", e.url)
+	}
+	if e.method != nil { // of an address with a password
+		return fmt.Errorf("%s: the address of a public repository needs no credentials", e.url)
+	}
+	e.most = maxPublic
+	select {
+	case s.fetching <- struct{}{}:
+		defer func() { <-s.fetching }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	want := fetchRequest{objects: []Hash{commit}, depth: 1, filter: packp.FilterBlobNone()}
+	if err := s.fetch(ctx, e, want); err != nil {
+		return err
+	}
+	if !s.Has(commit) {
+		return fmt.Errorf("%s: the server sent no commit with the id %s", e.url, commit)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.ContainsFunc(s.others, func(known endpoint) bool { return known.url == e.url }) {
+		s.others = append(slices.Clone(s.others), e)
+	}
+	return nil
 }
 
 // RemoteRefs lists the branches and tags of a repository by full name, with the commit of an annotated tag below

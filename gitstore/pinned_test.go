@@ -2,8 +2,10 @@ package gitstore
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -206,5 +208,75 @@ func TestMissingContentIsNoMissingFile(t *testing.T) {
 	}
 	if got := strings.Join(lacking, " "); got != ".repositories/lib/values.yaml .repositories/lib" {
 		t.Errorf("lacking: %s", got)
+	}
+}
+
+// FetchPublic asks the repository for what the store has already, without credentials, and over HTTP only.
+func TestFetchPublic(t *testing.T) {
+	dir := source(t)
+	runGit(t, dir, "config", "uploadpack.allowAnySHA1InWant", "true")
+	s, tip := open(t, Options{Dir: dir}), resolve(t, open(t, Options{Dir: dir}), "HEAD")
+	asked, public := 0, false
+	served := backend(t, filepath.Dir(dir), "", "").Config.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; r.Header.Get("Authorization") != "" {
+			t.Error("a credential was sent")
+		}
+		if !public {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		served.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	address := server.URL + "/" + filepath.Base(dir)
+	if err := s.AddRemote(address, Auth{Token: "s3cret", PlainHTTP: []string{strings.TrimPrefix(server.URL, "http://")}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.FetchPublic(t.Context(), address, nil, tip.Hash); err == nil || asked == 0 {
+		t.Errorf("a private repository's commit that the store has: asked %d times, %v", asked, err)
+	}
+	public = true
+	if err := s.FetchPublic(t.Context(), address, nil, tip.Hash); err != nil {
+		t.Errorf("a commit of a public repository: %v", err)
+	}
+	if err := s.FetchPublic(t.Context(), address, nil, Hash{1}); err == nil {
+		t.Error("a commit that the repository does not have was fetched")
+	}
+	for _, address := range []string{"file://" + dir, dir, "ssh://git@git.example.com/a/b"} {
+		if err := s.FetchPublic(t.Context(), address, nil, tip.Hash); err == nil {
+			t.Errorf("%s was accepted", address)
+		}
+	}
+}
+
+// The store knows what it gets by the ids that it computes: a server cannot give another commit for the one asked for.
+func TestAServerThatSendsAnotherCommit(t *testing.T) {
+	dir := source(t)
+	runGit(t, dir, "config", "uploadpack.allowAnySHA1InWant", "true")
+	tip := resolve(t, open(t, Options{Dir: dir}), "HEAD").Hash.String()
+	const wanted = "1111111111111111111111111111111111111111"
+	served := backend(t, filepath.Dir(dir), "", "").Config.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		body = bytes.ReplaceAll(body, []byte(wanted), []byte(tip))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		served.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	h, err := ParseHash(wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := server.URL + "/" + filepath.Base(dir)
+	const want = "the server sent no commit with the id " + wanted
+	if err := OpenMemory().FetchPublic(t.Context(), address, nil, h); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("FetchPublic: the error is %v, want %q", err, want)
+	}
+	if err := OpenMemory().FetchPinned(t.Context(), address, Auth{}, h); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("FetchPinned: the error is %v, want %q", err, want)
 	}
 }

@@ -44,6 +44,8 @@ type Config struct {
 	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
 	// Pins resolves charts that sluice.lock lacks; nil: they are errors. For verbs that write nothing.
 	Pins source.Pinner
+	// Commits fetches commits of other repositories that nobody declares; nil: see source.Reader.Fetching.
+	Commits source.Commits
 	// Assumed are the capabilities of every cluster; see fleet.Loader. For verbs that write nothing.
 	Assumed fleet.Capabilities
 	// Imports keeps imports between runs; nil keeps none. See source.Reader.Remembering.
@@ -68,7 +70,7 @@ func New(c Config) *Hydrator {
 		c.Progress = func(string, int, int) {}
 	}
 	sources := source.NewReader(c.Store, c.Archives,
-		c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).Pinning(c.Pins)
+		c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).Pinning(c.Pins).Fetching(c.Commits)
 	if c.Alone {
 		sources.Alone(c.Only...)
 	}

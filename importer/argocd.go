@@ -60,6 +60,9 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 			Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations,
 		})
 	}
+	for _, p := range request.Pinned {
+		o.Pinned = append(o.Pinned, argocd.Pinned{URL: p.URL, Commit: p.Commit, Dir: p.Dir, Missing: p.Missing})
+	}
 	o.Ignore = Ignored(request.Entry.Ignore)
 	o.Starting = func(name string) error { return i.starting("argocd: " + name) }
 	units, found, err := argocd.Import(ctx, o)
@@ -130,6 +133,9 @@ func unread(p *argocd.Problem, clusters []fleet.ImportCluster) []fleet.Imported 
 	one := fleet.Imported{
 		App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message),
 		Brings: fleet.BringsAny, Foreign: p.Foreign, Reads: p.Reads,
+	}
+	if p.Lacks != nil {
+		one.Lacks = &fleet.GitCommit{URL: p.Lacks.URL, Commit: p.Lacks.Commit}
 	}
 	if p.Object != nil {
 		one.Object, one.Declared = declaredText(p.Object)
@@ -209,6 +215,9 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 		Namespace: u.Namespace,
 		Keeps:     !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
 		Parent: u.Parent, Set: u.Set, Reads: u.Reads,
+	}
+	if lack, ok := errors.AsType[*argocd.LackError](u.Err); ok {
+		out.Lacks = &fleet.GitCommit{URL: lack.URL, Commit: lack.Commit}
 	}
 	text, sum := declaredText(u.Object)
 	if out.Declared = sum; u.Err != nil {

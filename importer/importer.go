@@ -109,7 +109,7 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 	fleet.Problems,
 ) {
 	entry := request.Entry.Flux
-	importer, err := flux.New(tree, i.builder, otherRepositories(request.Repositories)...)
+	importer, err := flux.New(tree, i.builder, otherRepositories(&request)...)
 	if err != nil {
 		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: " +
 			err.Error()}}
@@ -170,14 +170,13 @@ func unknownDependencies(cluster string, units []flux.Unit) fleet.Problems {
 	return out
 }
 
-func otherRepositories(list []fleet.ImportRepository) []flux.Repository {
-	out := make([]flux.Repository, len(list))
-	for n := range list {
-		r := &list[n]
-		out[n] = flux.Repository{
+func otherRepositories(request *fleet.ImportRequest) []flux.Repository {
+	var out []flux.Repository
+	for n, r := range slices.Concat(request.Repositories, request.Pinned) {
+		out = append(out, flux.Repository{
 			Name: r.Name, URL: r.URL, Dir: r.Dir, Resolved: r.Resolved, Commit: r.Commit,
-			Missing: r.Missing, Declared: r.Declared,
-		}
+			Missing: r.Missing, Declared: r.Declared, Exact: n >= len(request.Repositories),
+		})
 	}
 	return out
 }
@@ -219,6 +218,9 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		Suspended: u.Suspended,
 		Notes:     u.Notes, StandIns: u.StandIns, Err: u.Err,
 		Reads: u.Own, Declared: u.Declared, Object: string(u.Object),
+	}
+	if lack, ok := errors.AsType[*flux.LackError](u.Err); ok {
+		out.Lacks = &fleet.GitCommit{URL: lack.URL, Commit: lack.Commit}
 	}
 	if u.Parent != (flux.Key{}) {
 		out.Parent = fluxApp(u.Parent)

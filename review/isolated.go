@@ -190,6 +190,7 @@ type parent struct {
 	schemaFolder string
 	trust        *source.Trust        // of the policy's commit
 	pins         *source.KnownServers // of the policy's commit
+	commits      *source.KnownHosts   // of the policy's commit
 
 	mu        sync.Mutex
 	failed    error              // the first error of an answer; the worker knows only its text
@@ -205,9 +206,14 @@ func (p *parent) wasUnreached() bool {
 }
 
 func newParent(ctx context.Context, s *session.Session, r Request) (*parent, error) {
+	credentials := s.Config.Credentials
+	if s.Runtime.Untrusted { // they are for the commits of Only
+		credentials = nil
+	}
 	p := &parent{
 		session: s, preview: r.Preview, pinned: map[fetch.Ref]bool{},
 		pins:         source.NewKnownServers(fetch.NewExact(s.Fetcher.Fetcher)),
+		commits:      source.NewKnownHosts(s.Store, credentials, s.Runtime.Git.CABundle),
 		schemaFolder: filepath.Join(s.Runtime.Cache, "schemas"),
 	}
 	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
@@ -226,6 +232,7 @@ func newParent(ctx context.Context, s *session.Session, r Request) (*parent, err
 		case err == nil:
 			p.trust = v.Trust()
 			p.pins.Trust(v)
+			p.commits.Trust(v)
 		case !errors.As(err, &invalid): // such as a missing file of keys: the change's own keys must not count instead
 			p.trust = source.RefuseAll()
 		}
@@ -259,7 +266,8 @@ func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte,
 		defer p.mu.Unlock()
 		p.failed = cmp.Or(p.failed, err)
 		p.unreached = p.unreached || errors.Is(err, fetch.ErrUnavailable) ||
-			name == askObjects && errors.Is(err, gitstore.ErrNotFound)
+			name == askObjects && errors.Is(err, gitstore.ErrNotFound) ||
+			name == askCommit && !errors.Is(err, source.ErrUnasked)
 	}
 	return out, err
 }
@@ -308,6 +316,8 @@ func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, 
 		return p.session.Fetcher.Archive(ctx, q.Ref, q.Locked)
 	case askPin:
 		return p.pin(ctx, input)
+	case askCommit:
+		return p.commit(ctx, input)
 	case askVerify:
 		return nil, p.verify(ctx, input)
 	case askSchema:
@@ -343,6 +353,16 @@ func (p *parent) pin(ctx context.Context, input []byte) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(locked)
+}
+
+// commit fetches a commit of another repository that an object of the change names by its id. It asks only hosts from
+// which the trunk takes content, and gives no credentials for repositories that the trunk does not name.
+func (p *parent) commit(ctx context.Context, input []byte) ([]byte, error) {
+	var c fleet.GitCommit
+	if err := json.Unmarshal(input, &c); err != nil {
+		return nil, err
+	}
+	return nil, p.commits.FetchCommit(ctx, c)
 }
 
 // verify requires a signature by one of the trunk's signers.

@@ -40,6 +40,7 @@ const (
 	askPush    = "push"    // a frame with the JSON list of moves, then frames of objects → JSON list of results
 	askArchive = "archive" // JSON archiveQuestion → the archive
 	askPin     = "pin"     // JSON fetch.Ref of an exact version that sluice.lock lacks → JSON fetch.Locked
+	askCommit  = "commit"  // JSON fleet.GitCommit of another repository → nothing: its objects can be read
 	askVerify  = "verify"  // JSON verifyQuestion → nothing
 	askSchema  = "schema"  // JSON schemaQuestion → folder
 	askPolicy  = "policy"  // the input of ownpolicy.Job → its answer
@@ -126,7 +127,7 @@ func (t *workerTask) session(ask worker.Ask) (*session.Session, error) {
 	now := t.Now
 	config := hydrate.Config{
 		Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask},
-		Pins: askedPins{ask}, Jobs: t.Jobs, Version: t.Version,
+		Pins: askedPins{ask}, Commits: askedCommits{ask}, Jobs: t.Jobs, Version: t.Version,
 		Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect,
 	}
 	runtime := session.Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}}
@@ -340,6 +341,14 @@ type askedPins struct{ ask worker.Ask }
 // Pin implements source.Pinner.
 func (a askedPins) Pin(ctx context.Context, r fetch.Ref) (out fetch.Locked, err error) {
 	return out, askJSON(ctx, a.ask, askPin, r, &out)
+}
+
+// askedCommits lets the parent fetch commits of other repositories that nobody declares.
+type askedCommits struct{ ask worker.Ask }
+
+// FetchCommit implements source.Commits.
+func (a askedCommits) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
+	return askJSON(ctx, a.ask, askCommit, c, nil)
 }
 
 // askedSchemas reads schemas through the parent, which stores them in a folder that the worker may read.

@@ -116,6 +116,7 @@ type Session struct {
 	key     []byte
 	plain   []string             // registries to contact over HTTP
 	known   *source.KnownServers // nil without Options.PinExact
+	hosts   *source.KnownHosts   // nil without Options.PinExact
 	shared  *resources
 	trunks  *hydrate.Hydrator // has read the trunk for this task, with the same rights; nil: Hydrator reads it
 
@@ -196,12 +197,17 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		}
 	}
 	var pins source.Pinner
+	var commits source.Commits
 	if o.PinExact {
 		s.known = source.NewKnownServers(fetch.NewExact(s.Fetcher.Fetcher))
 		pins = s.known
+		if !s.Runtime.Untrusted {
+			s.hosts = source.NewKnownHosts(s.Store, s.credentialsFor(s.Runtime), s.Runtime.Git.CABundle)
+			commits = s.hosts
+		}
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
-		Pins:    pins,
+		Pins: pins, Commits: commits,
 		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r,
 		Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
 		Detect: o.Detect, Assumed: o.Assumed, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted,
@@ -275,11 +281,20 @@ func (s *Session) WithBranches(b gitstore.Branches) *Session {
 	return &out
 }
 
-// PinFrom makes a session with Options.PinExact ask the servers of a commit for charts, and no others. A commit whose
-// fleet cannot be read has none.
+// PinFrom makes a session with Options.PinExact ask the servers of a commit for charts and other repositories, and no
+// others. A commit whose fleet cannot be read has none. Call it before the session reads another commit.
 func (s *Session) PinFrom(ctx context.Context, tree gitstore.Hash) {
-	if v, err := s.Open(ctx, tree); err == nil { // the review reports the error
-		s.known.Trust(v)
+	open := func() (*source.View, error) {
+		v, err := s.Open(ctx, tree)
+		if err == nil { // the review reports the error
+			s.known.Trust(v)
+		}
+		return v, err
+	}
+	if s.hosts != nil {
+		s.hosts.Learn(open)
+	} else {
+		_, _ = open() // the review reports the error
 	}
 }
 
@@ -297,7 +312,7 @@ func (s *Session) WithoutCredentials() *Session {
 	out.Fetcher = signature.Archives{Fetcher: out.Runtime.fetcher(s.plain)}
 	config := s.Config
 	config.Archives, config.Credentials, config.Alone, config.Imports = out.Fetcher, nil, true, nil
-	config.Pins, out.known = nil, nil // it would ask with credentials
+	config.Pins, config.Commits, out.known, out.hosts = nil, nil, nil, nil // they would ask with credentials
 	out.Hydrator, out.trunks = hydrate.New(config), nil
 	return &out
 }

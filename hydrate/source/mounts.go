@@ -25,7 +25,10 @@ type mounts struct {
 	snap        *gitstore.Snapshot
 	credentials Credentials
 	alone       bool
-	only        []Pinned // with alone, the commits that are read all the same
+	only        []Pinned                 // with alone, the commits that are read all the same
+	commits     Commits                  // nil: only repositories that the fleet declares
+	found       map[string]gitstore.Hash // trees of repositories, by name
+	missing     map[string]error         // of the others
 
 	mounted gitstore.Hash // the tree with the repositories
 	outages *outages
@@ -44,38 +47,26 @@ var errAlone = errors.New("other repositories are not read for a change by someb
 func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fleet.Repository) (fleet.Tree,
 	map[string]error,
 ) {
-	missing := map[string]error{}
 	all := func(err error) (fleet.Tree, map[string]error) {
 		for _, r := range repositories {
-			missing[r.Name] = err
+			m.missing[r.Name] = err
 		}
-		return tree, missing
+		return tree, m.missing
 	}
-	if m.alone && len(m.only) == 0 {
-		return all(errAlone)
-	}
-	lock, err := readLock(m.snap)
-	if err != nil {
-		return all(err)
-	}
-	trees := map[string]gitstore.Hash{}
 	for _, r := range repositories {
-		if m.alone && !m.allows(lock, r) {
-			missing[r.Name] = errAlone
-			continue
+		if _, known := m.found[r.Name]; known || m.missing[r.Name] != nil {
+			continue // of an earlier call
 		}
-		if trees[r.Name], err = m.pinned(ctx, lock, r); err != nil {
-			missing[r.Name] = err
-			delete(trees, r.Name)
-			continue
+		if at, err := m.treeOf(ctx, r); err != nil {
+			m.missing[r.Name] = err
+		} else {
+			m.found[r.Name] = at
 		}
-		pin, _ := lock.Pin(r.Name) // found: pinned has looked it up
-		r.Commit, r.Resolved = pin.Commit, pin.Resolved
 	}
-	if len(trees) == 0 {
-		return tree, missing
+	if len(m.found) == 0 {
+		return tree, m.missing
 	}
-	mounted, err := m.store.Graft(ctx, m.snap.Root(), fleet.MountDir, trees)
+	mounted, err := m.store.Graft(ctx, m.snap.Root(), fleet.MountDir, m.found)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return all(fmt.Errorf("the fleet has a directory %s, in which other repositories appear: rename it",
@@ -85,7 +76,55 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 	}
 	m.mounted = mounted
 	m.outages.repositories = repositories
-	return m.store.Snapshot(ctx, mounted).OnLack(m.outages.lacks), missing
+	return m.store.Snapshot(ctx, mounted).OnLack(m.outages.lacks), m.missing
+}
+
+// Exact implements fleet.Mounts.
+func (m *mounts) Exact() bool { return m.commits != nil }
+
+// treeOf returns the tree of a repository's commit, and sets its commit.
+func (m *mounts) treeOf(ctx context.Context, r *fleet.Repository) (gitstore.Hash, error) {
+	if r.Exact {
+		return m.exact(ctx, r)
+	}
+	if m.alone && len(m.only) == 0 {
+		return gitstore.Hash{}, errAlone
+	}
+	lock, err := readLock(m.snap)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	if m.alone && !m.allows(lock, r) {
+		return gitstore.Hash{}, errAlone
+	}
+	at, err := m.pinned(ctx, lock, r)
+	if err == nil {
+		pin, _ := lock.Pin(r.Name) // found: pinned has looked it up
+		r.Commit, r.Resolved = pin.Commit, pin.Resolved
+	}
+	return at, err
+}
+
+// exact returns the tree of a commit that nobody declares. The store computes the ids of what it gets, so the commit is
+// the one that was asked for.
+func (m *mounts) exact(ctx context.Context, r *fleet.Repository) (gitstore.Hash, error) {
+	at := fleet.GitCommit{URL: r.URL, Commit: r.Wanted}
+	commit, err := gitstore.ParseHash(r.Wanted)
+	if err == nil {
+		err = m.commits.FetchCommit(ctx, at)
+	}
+	var c gitstore.Commit
+	if err == nil {
+		c, err = m.store.Commit(ctx, commit)
+	}
+	if err != nil {
+		if _, again := errors.AsType[*AgainError](err); again || ctx.Err() != nil {
+			m.outages.note()
+		}
+		return gitstore.Hash{}, fmt.Errorf("commit %s cannot be fetched: %w", at, err)
+	}
+	r.Commit = r.Wanted
+	return c.Tree, nil
 }
 
 // allows reports whether the lock file pins a repository to one of the commits that are read all the same. The fleet

@@ -36,6 +36,7 @@ type Reader struct {
 	only        []Pinned
 	trust       *Trust // nil: that of each commit
 	pinner      Pinner
+	commits     Commits // nil: see fetcher
 
 	mu    sync.Mutex
 	views *lru.Cache[*View] // by the bytes of the tree's hash; with mu held, only one caller reads a tree
@@ -115,6 +116,21 @@ func (r *Reader) Pinning(p Pinner) *Reader {
 	return r
 }
 
+// Fetching makes the reader fetch commits of other repositories that nobody declares with c. Otherwise it fetches them
+// as declared ones, if it has credentials and reads them. It returns the reader. Call it before any other method.
+func (r *Reader) Fetching(c Commits) *Reader {
+	r.commits = c
+	return r
+}
+
+// fetcher returns what fetches commits that nobody declares; nil if nothing does.
+func (r *Reader) fetcher() Commits {
+	if r.commits == nil && r.credentials != nil && !r.alone {
+		return direct{r.store, r.credentials}
+	}
+	return r.commits
+}
+
 // View is the source tree of one commit.
 type View struct {
 	Fleet    *fleet.Fleet
@@ -155,6 +171,7 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	m := &mounts{
 		store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost,
 		credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree,
+		commits: r.fetcher(), found: map[string]gitstore.Hash{}, missing: map[string]error{},
 	}
 	f, problems := r.moved(ctx, m.snap)
 	if f == nil {

@@ -52,6 +52,8 @@ type Options struct {
 	// Repositories are URLs of the repository. Without any, it is the one that most sources with a path in the commit
 	// name.
 	Repositories []string
+	// Pinned are commits of other repositories whose files are in the tree.
+	Pinned []Pinned
 	// Trunk is a revision that means the commit, besides HEAD.
 	Trunk string
 	// Clusters that destinations may name, and that cluster generators list.
@@ -59,6 +61,13 @@ type Options struct {
 	// Starting is called before an Application is built or an ApplicationSet is generated, with the name of the app
 	// that fails if it returns an error. Nil calls nothing.
 	Starting func(name string) error
+}
+
+// Pinned is a commit of another repository.
+type Pinned struct {
+	URL, Commit string
+	Dir         string // of its content in the tree; all are in one directory
+	Missing     string // why the content is missing; "" if it is there
 }
 
 // Cluster is a cluster as a cluster Secret describes it.
@@ -142,6 +151,10 @@ type importer struct {
 	order    []string
 	problems []Problem
 	rounds   *templates.Rounds // that are left to all ApplicationSets
+
+	dir    string               // of the files in Options.Tree as Import got it; "" for the commit's own
+	commit *importer            // of the commit's own files; nil for that one itself
+	others map[string]*importer // by their dir; see contentOf
 }
 
 // Problem is what is wrong with a file, or with an ApplicationSet: the Applications that it describes are not known.
@@ -151,7 +164,8 @@ type Problem struct {
 	Cluster string // of all its Applications; "" if they may be on any
 	Origin  Origin
 	Message string
-	Foreign bool // a server or another repository describes the Applications, not the commit
+	Lacks   *LackError // why the message is what it is; nil for other reasons
+	Foreign bool       // a server or another repository describes the Applications, not the commit
 
 	Reads  []string        // files and directories that the Applications may be generated or built from
 	Object manifest.Object // the ApplicationSet; nil for a file
@@ -172,7 +186,7 @@ type pending struct {
 func Import(ctx context.Context, o Options) ([]Unit, []Problem, error) {
 	i := &importer{
 		Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
-		rounds: templates.NewRounds(functions()),
+		rounds: templates.NewRounds(functions()), others: map[string]*importer{},
 	}
 	i.Clusters = slices.Clone(o.Clusters)
 	for n := range i.Clusters {
@@ -220,8 +234,10 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 				generated, read, err = i.generate(ctx, f.object)
 			}
 			if err != nil {
+				lack, _ := errors.AsType[*LackError](err)
 				i.problems = append(i.problems, Problem{
-					App: setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object), Origin: f.origin,
+					Lacks: lack,
+					App:   setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object), Origin: f.origin,
 					Message: fmt.Sprintf("ApplicationSet %s: %v", f.object.Name(), err),
 					Foreign: foreign(f.object, err),
 					Reads:   i.setReads(f.object), Object: f.object,

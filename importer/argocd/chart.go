@@ -91,14 +91,15 @@ func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreM
 	if strings.Contains(name, "://") {
 		return fmt.Errorf("%s: %w", name, errRemoteValues)
 	}
-	full := ""
+	full, from := "", i
 	if ref, rest, ok := strings.Cut(name, "/"); ok && strings.HasPrefix(ref, "$") {
 		found := false
 		for _, s := range all {
 			if "$"+s.Ref != ref {
 				continue
 			}
-			if err := i.thisCommit(s.RepoURL, s.TargetRevision); err != nil {
+			var err error
+			if from, err = i.contentOf(s.RepoURL, s.TargetRevision); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			found = true
@@ -115,7 +116,7 @@ func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreM
 	if err != nil {
 		return err
 	}
-	if !i.isFile(full) {
+	if !from.isFile(full) {
 		// Argo CD 3.2 takes such a name as it is, and 3.5 for all files that match
 		if strings.ContainsAny(full, "*?[{") {
 			return fmt.Errorf("%s: wildcards in the names of values files are not supported (name each file)", full)
@@ -125,7 +126,7 @@ func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreM
 		}
 		return fmt.Errorf("%s does not exist (add it, or set ignoreMissingValueFiles)", full)
 	}
-	data, err := i.Tree.ReadFile(full)
+	data, err := from.Tree.ReadFile(full)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreM
 		return fmt.Errorf("%s: %w", full, err)
 	}
 	out.Values = over(out.Values, values)
-	out.ValuesFiles = append(out.ValuesFiles, full)
+	out.ValuesFiles = append(out.ValuesFiles, path.Join(from.dir, full))
 	return nil
 }
 

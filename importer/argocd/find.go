@@ -149,6 +149,7 @@ func (i *importer) list(dir string) error {
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
 		switch {
+		case e.IsDir() && i.mounted(name):
 		case e.IsDir():
 			if err := i.list(name); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package argocd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,11 +16,12 @@ import (
 	"github.com/sluice-gitops/sluice/internal/giturl"
 )
 
-// git are the parameters of directories or files of the repository.
+// git are the parameters of directories or files of the repository, or of a pinned commit.
 func (s *set) git(spec map[string]any) ([]params, error) {
 	url, _ := spec["repoURL"].(string)
 	revision, _ := spec["revision"].(string)
-	if err := s.thisCommit(url, revision); err != nil {
+	from, err := s.contentOf(url, revision)
+	if err != nil {
 		return nil, err
 	}
 	directories, _ := spec["directories"].([]any)
@@ -27,9 +29,9 @@ func (s *set) git(spec map[string]any) ([]params, error) {
 	prefix, _ := spec["pathParamPrefix"].(string)
 	switch {
 	case len(directories) > 0:
-		return s.directories(spec, directories, prefix)
+		return s.directories(from, spec, directories, prefix)
 	case len(files) > 0:
-		return s.contents(spec, files, prefix)
+		return s.contents(from, spec, files, prefix)
 	}
 	return nil, errors.New("directories or files are missing")
 }
@@ -45,13 +47,13 @@ func items(list []any) ([]item, error) {
 	return out, decode(list, &out)
 }
 
-func (s *set) directories(spec map[string]any, list []any, prefix string) ([]params, error) {
+func (s *set) directories(from *importer, spec map[string]any, list []any, prefix string) ([]params, error) {
 	patterns, err := items(list)
 	if err != nil {
 		return nil, err
 	}
 	dirs := map[string]bool{}
-	for _, name := range s.files {
+	for _, name := range from.files {
 		for dir := path.Dir(name); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
 			dirs[dir] = true
 		}
@@ -126,19 +128,21 @@ func (s *set) place(p params, prefix, dir, file string) {
 	}
 }
 
-func (s *set) contents(spec map[string]any, list []any, prefix string) ([]params, error) {
+func (s *set) contents(from *importer, spec map[string]any, list []any, prefix string) ([]params,
+	error,
+) {
 	patterns, err := items(list)
 	if err != nil {
 		return nil, err
 	}
-	found, err := matching(s.files, patterns)
+	found, err := matching(from.files, patterns)
 	if err != nil {
 		return nil, err
 	}
 	var out []params
 	for _, name := range sorted(found) {
-		s.reads = append(s.reads, name)
-		data, err := s.Tree.ReadFile(name)
+		s.reads = append(s.reads, path.Join(from.dir, name))
+		data, err := from.Tree.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +267,11 @@ var errElsewhere = errors.New("is not this repository, so its content is not ren
 // thisCommit reports why a source is not the commit under review; nil if it is.
 func (i *importer) thisCommit(url, revision string) error {
 	if !i.own[giturl.Key(url)] {
-		return fmt.Errorf("%s %w", url, errElsewhere)
+		if commitID.MatchString(revision) {
+			return fmt.Errorf("%s %w", url, errElsewhere)
+		}
+		return fmt.Errorf("%s %w: the revision %q can move (a commit id of 40 digits can not)", url, errElsewhere,
+			cmp.Or(revision, "HEAD"))
 	}
 	revision = strings.TrimPrefix(revision, "refs/heads/")
 	if revision == "" || revision == "HEAD" || revision == i.Trunk ||

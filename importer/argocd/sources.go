@@ -91,11 +91,12 @@ func (i *importer) followed(ctx context.Context, u *Unit, s Source) (Source, err
 		return s, nil
 	}
 	may := false
-	for _, name := range i.files {
-		if !strings.HasPrefix(name, s.Chart.Path+"/templates/") && !strings.HasPrefix(name, s.Chart.Path+"/charts/") {
+	from, dir := i.holding(s.Chart.Path)
+	for _, name := range from.files {
+		if !strings.HasPrefix(name, dir+"/templates/") && !strings.HasPrefix(name, dir+"/charts/") {
 			continue
 		}
-		data, err := i.Tree.ReadFile(name)
+		data, err := from.Tree.ReadFile(name)
 		if err != nil {
 			return s, err
 		}
@@ -132,9 +133,21 @@ func (i *importer) source(ctx context.Context, app *application, s *source, all 
 		}
 		return Source{Chart: chart}, nil
 	}
-	if err := i.thisCommit(s.RepoURL, s.TargetRevision); err != nil {
+	from, err := i.contentOf(s.RepoURL, s.TargetRevision)
+	if err != nil {
 		return Source{}, err
 	}
+	out, err := from.local(ctx, app, s, all, env)
+	if err != nil && from != i {
+		return Source{}, fmt.Errorf("%s at %.7s: %w", s.RepoURL, s.TargetRevision, err)
+	}
+	return from.placed(out), err
+}
+
+// local reads a source whose files the importer has.
+func (i *importer) local(ctx context.Context, app *application, s *source, all []source,
+	env map[string]string,
+) (Source, error) {
 	dir, err := inside(".", s.Path)
 	if err != nil {
 		return Source{}, fmt.Errorf("path: %w", err)

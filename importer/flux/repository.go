@@ -13,6 +13,7 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	"github.com/sluice-gitops/sluice/internal/giturl"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // Repository is another repository of the fleet, at the commit that sluice.lock pins.
@@ -23,6 +24,7 @@ type Repository struct {
 	Commit    string // that is pinned
 	Missing   string // why the content is missing; "" if it is there
 	Declared  string // FILE:LINE of its declaration
+	Exact     bool   // nobody declares it: a GitRepository pins the commit by its whole id
 }
 
 // content lists the files of one repository.
@@ -47,7 +49,7 @@ func (i *Importer) contentOf(key Key, repo *sourcev1.GitRepository) (*content, e
 	var missing, failed error
 	for n := range i.others {
 		r := &i.others[n]
-		if giturl.Key(r.URL) != giturl.Key(repo.Spec.URL) {
+		if r.Exact || giturl.Key(r.URL) != giturl.Key(repo.Spec.URL) {
 			continue
 		}
 		if r.Missing != "" {
@@ -64,15 +66,50 @@ func (i *Importer) contentOf(key Key, repo *sourcev1.GitRepository) (*content, e
 		}
 		failed = cmp.Or(failed, err)
 	}
-	switch failed = cmp.Or(missing, failed); {
-	case found != nil && (missing == nil || !byVersion(repo.Spec.Reference)):
-		// what is missing could have a higher version
+	failed = cmp.Or(missing, failed)
+	// what is missing could have a higher version
+	if found != nil && (missing == nil || !byVersion(repo.Spec.Reference)) {
 		return i.listed(found.Name, found.Dir)
-	case failed != nil:
-		return nil, failed
 	}
-	return nil, fmt.Errorf("%w, and the fleet has no kind: Repository with its URL (to render it, run `%s`; to keep the object on the branch as it is, list its file in spec.import[].ignore)", errElsewhere, adding(key, repo))
+	if failed == nil {
+		failed = fmt.Errorf("%w%s, and the fleet has no kind: Repository with its URL (to render it, run `%s`; to keep the object on the branch as it is, list its file in spec.import[].ignore)", errElsewhere, moving(repo.Spec.Reference), adding(key, repo))
+	}
+	return i.contentAt(&repo.Spec, failed)
 }
+
+// contentAt returns the files of the commit that a GitRepository pins by its whole id. otherwise is the error of one
+// that pins none.
+func (i *Importer) contentAt(spec *sourcev1.GitRepositorySpec, otherwise error) (*content, error) {
+	if spec.Reference == nil || !commitID.MatchString(spec.Reference.Commit) {
+		return nil, otherwise
+	}
+	for n := range i.others {
+		r := &i.others[n]
+		switch {
+		case !r.Exact || r.URL != spec.URL || r.Commit != spec.Reference.Commit:
+		case r.Missing != "":
+			return nil, fmt.Errorf("pins the commit %.10s, and %w: %s", r.Commit, errUnavailable, r.Missing)
+		default:
+			return i.listed(r.Name, r.Dir)
+		}
+	}
+	return nil, &LackError{URL: spec.URL, Commit: spec.Reference.Commit, err: otherwise}
+}
+
+var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// LackError means that a unit needs a commit of another repository that the Importer does not have, and pins it by its
+// whole id.
+type LackError struct {
+	URL, Commit string
+	err         error
+}
+
+// Error tells how to declare the repository.
+func (e *LackError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of a source that pins no commit.
+func (e *LackError) Unwrap() error { return e.err }
 
 // preferred returns the one of two repositories with one URL that Flux fetches, if both agree with ref; a can be nil.
 func preferred(a, b *Repository, ref *sourcev1.GitRepositoryRef) (*Repository, error) {
@@ -183,6 +220,25 @@ func versionOf(resolved string) *semver.Version {
 		return nil
 	}
 	return version
+}
+
+// moving says which ref of a GitRepository can mean another commit tomorrow; "" if it pins one.
+func moving(ref *sourcev1.GitRepositoryRef) string {
+	if ref == nil {
+		ref = &sourcev1.GitRepositoryRef{}
+	}
+	what, name := "branch", orDefault(ref.Branch, "master")
+	switch {
+	case ref.Commit != "":
+		return ""
+	case ref.Name != "":
+		what, name = "ref", ref.Name
+	case ref.SemVer != "":
+		what, name = "range", ref.SemVer
+	case ref.Tag != "":
+		what, name = "tag", ref.Tag
+	}
+	return fmt.Sprintf(": the %s %s can move", what, safetext.Brief(name, 60))
 }
 
 // plainText matches what can be pasted into a shell. Addresses and refs come from a merge request.

@@ -1,6 +1,7 @@
 package flux_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -264,5 +265,46 @@ func TestPackedCharts(t *testing.T) {
 		1)+other, lib("refs/heads/master"))["HelmRelease/web"]
 	if u.Err != nil || u.Release.Defaults != nil || u.Release.Without != nil {
 		t.Errorf("%v: the release is %+v", u.Err, u.Release)
+	}
+}
+
+// A GitRepository that pins a whole commit id gets the files of that commit, whatever the declared repositories pin. A
+// branch does not, and a commit that is not there is named with its address.
+func TestCommitOfAnotherRepository(t *testing.T) {
+	const url = "ssh://git@git.example.com/acme/lib.git"
+	exact := lib("")
+	exact.Name, exact.URL, exact.Declared, exact.Exact = "lib", url, "", true
+	missing := exact
+	missing.Missing = "connection refused"
+	second := exact
+	second.Commit = strings.Repeat("2", 40)
+	for name, c := range map[string]struct {
+		ref, want string
+		lacks     bool
+		has       []flux.Repository
+	}{
+		"the commit":         {ref: `commit: "` + commit + `"`, has: []flux.Repository{exact}},
+		"with a branch":      {ref: `branch: main, commit: "` + commit + `"`, has: []flux.Repository{exact}},
+		"declared elsewhere": {ref: `commit: "` + commit + `"`, has: []flux.Repository{{Name: "x", URL: url, Commit: second.Commit, Dir: ".repositories/x"}, exact}},
+		"it is missing":      {ref: `commit: "` + commit + `"`, want: "its content is missing: connection refused", has: []flux.Repository{missing}},
+		"another commit":     {ref: `commit: "` + commit + `"`, want: "is not this repository", lacks: true, has: []flux.Repository{second}},
+		"nothing":            {ref: `commit: "` + commit + `"`, want: "is not this repository", lacks: true},
+		"a branch":           {ref: "branch: main", want: "the branch main can move", has: []flux.Repository{exact}},
+		"a tag":              {ref: "tag: v1.0.0", want: "the tag v1.0.0 can move", has: []flux.Repository{exact}},
+		"a short commit":     {ref: "commit: 1234567a", want: "is not this repository", has: []flux.Repository{exact}},
+		"a number":           {ref: "commit: " + commit, want: "spec.ref.commit is a number in YAML, not text (quote it)", has: []flux.Repository{exact}},
+	} {
+		u := units(t, sync+source(", ref: {"+c.ref+"}")+libRelease+other, c.has...)["HelmRelease/web"]
+		var lack *flux.LackError
+		switch {
+		case c.want == "" && (u.Err != nil || u.Release.Repository != "lib" || u.Release.Path != "charts/web"):
+			t.Errorf("%s: the unit is %+v", name, u)
+		case c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want)):
+			t.Errorf("%s: the error is %v, want %q", name, u.Err, c.want)
+		case errors.As(u.Err, &lack) != c.lacks:
+			t.Errorf("%s: a lack is %v, want %v", name, lack, c.lacks)
+		case c.lacks && (lack.URL != url || lack.Commit != commit):
+			t.Errorf("%s: it lacks %s of %s", name, lack.Commit, lack.URL)
+		}
 	}
 }

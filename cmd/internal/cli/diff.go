@@ -84,10 +84,15 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if err != nil {
 		return err
 	}
+	judging := request.Base.Tree
+	if request.Against != compare.AgainstCommit {
+		judging = request.Head.Tree
+	}
+	s.PinFrom(ctx, judging)
 	if other, ok := d.otherCluster(ctx, s, request.Head.Tree); ok {
 		return d.clusters(ctx, o, s, request.Head.Tree, other)
 	}
-	r, err := d.compare(ctx, s, request)
+	r, err := d.compare(ctx, s, request, judging)
 	if err != nil {
 		return err
 	}
@@ -97,17 +102,15 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	return d.status(r)
 }
 
-// compare reviews what differs. The policy of the old side judges; where that is not a commit, that of the new side.
-func (d *diffOptions) compare(ctx context.Context, s *app.Session, request compare.Request) (*report.Review, error) {
+// compare reviews what differs. The policy of the tree judging judges: that of the old side; where that is not a commit,
+// that of the new side.
+func (d *diffOptions) compare(ctx context.Context, s *app.Session, request compare.Request,
+	judging gitstore.Hash,
+) (*report.Review, error) {
 	s, note, err := d.branchesFor(ctx, s, request)
 	if err != nil {
 		return nil, err
 	}
-	judging := request.Base.Tree
-	if request.Against != compare.AgainstCommit {
-		judging = request.Head.Tree
-	}
-	s.PinFrom(ctx, judging)
 	r, err := d.review(ctx, s, request, judging)
 	if err != nil {
 		return nil, err

@@ -90,11 +90,11 @@ func (t *tryOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
+	s.PinFrom(ctx, tip.Tree)
 	f, _, err := s.Fleet(ctx, tip.Tree)
 	if err != nil {
 		return err
 	}
-	s.PinFrom(ctx, tip.Tree)
 	out := &report.Trial{
 		Repository: t.repository(s, o.Dir), Trunk: name, Head: tip.Hash.String(),
 		Version: app.Version(), Changes: []report.TrialChange{},

@@ -1,0 +1,163 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+)
+
+// Commits fetches commits of other repositories that nobody declares, by their ids. *KnownHosts implements it.
+type Commits interface {
+	// FetchCommit returns when the store has the commit. An error stays for the same commit, unless it is an
+	// *AgainError.
+	FetchCommit(ctx context.Context, c fleet.GitCommit) error
+}
+
+// AgainError is an error after which fetching the same commit again can help.
+type AgainError struct{ Err error }
+
+// Error returns the text of Err.
+func (e *AgainError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *AgainError) Unwrap() error { return e.Err }
+
+// ErrUnasked is a commit whose host was not asked, because it may not be.
+var ErrUnasked = errors.New("a review does not ask that host")
+
+// direct fetches what the fleet of a trusted commit names, as repositories that it declares.
+type direct struct {
+	store       *gitstore.Store
+	credentials Credentials
+}
+
+// FetchCommit implements Commits.
+func (d direct) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
+	h, err := gitstore.ParseHash(c.Commit)
+	if err != nil {
+		return err
+	}
+	if err := d.store.FetchPinned(ctx, c.URL, d.credentials(c.URL), h); err != nil {
+		return &AgainError{err}
+	}
+	return nil
+}
+
+// KnownHosts fetches commits only from hosts from which a trusted commit takes content, and with credentials only from
+// repositories that the trusted commit names: a change must not choose where a request goes, nor what a credential
+// reads. Each commit is fetched once. It is safe for concurrent use.
+type KnownHosts struct {
+	store       *gitstore.Store
+	credentials Credentials // nil: there are none
+	caBundle    []byte
+
+	mu       sync.Mutex
+	learning bool            // what is fetched is of the trusted commit
+	trusts   bool            // the trusted commit was read
+	hosts    map[string]bool // scheme, host and port
+	urls     map[string]bool
+	fetched  map[fleet.GitCommit]*fetching
+}
+
+type fetching struct {
+	once sync.Once
+	err  error
+}
+
+// maxFetched bounds the commits that one KnownHosts fetches.
+const maxFetched = 200
+
+// NewKnownHosts returns a KnownHosts that refuses every host before Trust or Learn names a commit, except that of the
+// store's own remote.
+func NewKnownHosts(store *gitstore.Store, credentials Credentials, caBundle []byte) *KnownHosts {
+	k := &KnownHosts{
+		store: store, credentials: credentials, caBundle: caBundle,
+		hosts: map[string]bool{}, urls: map[string]bool{}, fetched: map[fleet.GitCommit]*fetching{},
+	}
+	k.know(store.RemoteURL())
+	return k
+}
+
+func (k *KnownHosts) know(address string) {
+	if host := hostOf(address); host != "" {
+		k.hosts[host], k.urls[address] = true, true
+	}
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return strings.ToLower(u.Scheme + "://" + u.Host)
+}
+
+// Trust makes known what the fleet of a commit names.
+func (k *KnownHosts) Trust(v *View) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.trusts = true
+	for _, r := range v.Fleet.Repositories {
+		k.know(r.URL)
+	}
+	for _, c := range v.Fleet.Commits() {
+		k.know(c.URL)
+	}
+}
+
+// Learn calls open, which reads the trusted commit and nothing else: all that it fetches is known.
+func (k *KnownHosts) Learn(open func() (*View, error)) {
+	set := func(on bool) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.learning = on
+	}
+	set(true)
+	v, err := open()
+	set(false)
+	if err == nil { // otherwise the review reports it
+		k.Trust(v)
+	}
+}
+
+// FetchCommit implements Commits.
+func (k *KnownHosts) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
+	h, err := gitstore.ParseHash(c.Commit)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	if k.learning {
+		k.know(c.URL)
+	}
+	known, named, trusts := k.hosts[hostOf(c.URL)], k.urls[c.URL], k.trusts
+	f := k.fetched[c]
+	many := f == nil && len(k.fetched) >= maxFetched
+	if f == nil && known && !many {
+		f = &fetching{}
+		k.fetched[c] = f
+	}
+	k.mu.Unlock()
+	switch {
+	case !known && !trusts:
+		return &AgainError{fmt.Errorf("no trusted commit was read that names %s, so %w", hostOf(c.URL), ErrUnasked)}
+	case !known:
+		return fmt.Errorf("the trunk takes nothing from %s, so %w", hostOf(c.URL), ErrUnasked)
+	case many:
+		return fmt.Errorf("%w: the change names more than %d commits of other repositories", ErrUnasked, maxFetched)
+	}
+	f.once.Do(func() {
+		if named && k.credentials != nil {
+			f.err = k.store.FetchPinned(ctx, c.URL, k.credentials(c.URL), h)
+		} else {
+			f.err = k.store.FetchPublic(ctx, c.URL, k.caBundle, h)
+		}
+	})
+	return f.err
+}
