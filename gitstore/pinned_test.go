@@ -230,7 +230,8 @@ func TestFetchPublic(t *testing.T) {
 	}))
 	defer server.Close()
 	address := server.URL + "/" + filepath.Base(dir)
-	if err := s.AddRemote(address, Auth{Token: "s3cret", PlainHTTP: []string{strings.TrimPrefix(server.URL, "http://")}}); err != nil {
+	credential := Auth{Token: "s3cret", PlainHTTP: []string{strings.TrimPrefix(server.URL, "http://")}}
+	if err := s.AddRemote(address, credential); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.FetchPublic(t.Context(), address, nil, tip.Hash); err == nil || asked == 0 {
@@ -273,10 +274,12 @@ func TestAServerThatSendsAnotherCommit(t *testing.T) {
 	}
 	address := server.URL + "/" + filepath.Base(dir)
 	const want = "the server sent no commit with the id " + wanted
-	if err := OpenMemory().FetchPublic(t.Context(), address, nil, h); err == nil || !strings.Contains(err.Error(), want) {
+	err = OpenMemory().FetchPublic(t.Context(), address, nil, h)
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("FetchPublic: the error is %v, want %q", err, want)
 	}
-	if err := OpenMemory().FetchPinned(t.Context(), address, Auth{}, h); err == nil || !strings.Contains(err.Error(), want) {
+	err = OpenMemory().FetchPinned(t.Context(), address, Auth{}, h)
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("FetchPinned: the error is %v, want %q", err, want)
 	}
 }

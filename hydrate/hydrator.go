@@ -70,7 +70,8 @@ func New(c Config) *Hydrator {
 		c.Progress = func(string, int, int) {}
 	}
 	sources := source.NewReader(c.Store, c.Archives,
-		c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).Pinning(c.Pins).Fetching(c.Commits)
+		c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).Pinning(c.Pins)
+	sources.Fetching(c.Commits)
 	if c.Alone {
 		sources.Alone(c.Only...)
 	}

@@ -237,7 +237,8 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 				lack, _ := errors.AsType[*LackError](err)
 				i.problems = append(i.problems, Problem{
 					Lacks: lack,
-					App:   setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object), Origin: f.origin,
+					App:   setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object),
+					Origin:  f.origin,
 					Message: fmt.Sprintf("ApplicationSet %s: %v", f.object.Name(), err),
 					Foreign: foreign(f.object, err),
 					Reads:   i.setReads(f.object), Object: f.object,

@@ -34,8 +34,8 @@ var (
 )
 
 // installs finds the version in a file that installs Argo CD: the image of its workloads, an image or a remote base of
-// a kustomization, its chart in an Application, a HelmRelease, helmCharts, Chart.yaml, a lock or as a copy, global.image
-// in the values of the chart, and spec.version of the operator's ArgoCD.
+// a kustomization, its chart in an Application, a HelmRelease, helmCharts, Chart.yaml, a lock or as a copy,
+// global.image in the values of the chart, and spec.version of the operator's ArgoCD.
 func installs(name string, data []byte) (out []Installed) {
 	line := 0
 	for document := range bytes.SplitAfterSeq(data, []byte("\n---")) {
@@ -84,8 +84,9 @@ func visitValues(n *yaml.Node, ours bool, found func(version string, line int)) 
 	switch n.Kind {
 	case yaml.ScalarNode: // values as text
 		var inner yaml.Node
+		text := []byte(n.Value)
 		if ours && n.Tag == "!!str" && strings.Contains(n.Value, "global:") &&
-			manifest.Check([]byte(n.Value), manifest.DefaultBudget()) == nil && yaml.Unmarshal([]byte(n.Value), &inner) == nil {
+			manifest.Check(text, manifest.DefaultBudget()) == nil && yaml.Unmarshal(text, &inner) == nil {
 			visitValues(&inner, true, func(version string, line int) { found(version, n.Line+line) })
 		}
 		return
@@ -148,7 +149,8 @@ func installsArchive(name string, data []byte) []Installed {
 	}
 }
 
-// replaced removes what the version of a chart says where values beside it, or in a folder of the chart, name the image.
+// replaced removes what the version of a chart says where values beside it, or in a folder of the chart, name the
+// image.
 func replaced(list []Installed) []Installed {
 	return slices.DeleteFunc(slices.Clone(list), func(one Installed) bool {
 		return one.Chart != "" && slices.ContainsFunc(list, func(other Installed) bool {

@@ -102,8 +102,8 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	return d.status(r)
 }
 
-// compare reviews what differs. The policy of the tree judging judges: that of the old side; where that is not a commit,
-// that of the new side.
+// compare reviews what differs. The policy of the tree judging judges: of the old side or, where that is not a commit,
+// of the new side.
 func (d *diffOptions) compare(ctx context.Context, s *app.Session, request compare.Request,
 	judging gitstore.Hash,
 ) (*report.Review, error) {
