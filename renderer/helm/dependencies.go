@@ -27,7 +27,9 @@ const maxSelections = 16
 // of returns the chart for the values, and whether renderings share it. paths returns the paths of all conditions and
 // tags, and the names of all charts and dependencies. process lets Helm make the chart, and reports whether renderings
 // can share it.
-func (s *selections[C]) of(values map[string]any, paths func() []string, process func() (C, bool, error)) (c C, shared bool, err error) {
+func (s *selections[C]) of(values map[string]any, paths func() []string, process func() (C, bool, error)) (
+	c C, shared bool, err error,
+) {
 	s.once.Do(func() {
 		s.names, s.made = map[string]bool{"tags": true, "global": true}, lru.New[C](maxSelections)
 		for _, path := range paths() {

@@ -118,7 +118,8 @@ func (h helm3) prepare(o Options) (*prepared, error) {
 	return out, nil
 }
 
-// selectors appends what decides which dependencies of a chart and its subcharts are enabled, as selections.of needs it.
+// selectors appends what decides which dependencies of a chart and its subcharts are enabled: the paths of
+// selections.of.
 func (h helm3) selectors(out []string, c *chart.Chart) []string {
 	out = append(out, c.Name())
 	for _, d := range c.Metadata.Dependencies {
