@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -83,9 +84,7 @@ func (l *loader) mountCommits(ctx context.Context, commits []GitCommit) bool {
 	fetched := f.pinned[:min(len(f.pinned), maxPinned)]
 	tree, missing := l.mounts.Mount(ctx, l.tree.Tree, slices.Concat(f.Repositories, fetched))
 	f.tree = &linkTree{Tree: tree}
-	for name, err := range missing {
-		f.unavailable[name] = err
-	}
+	maps.Copy(f.unavailable, missing)
 	f.nameMounts()
 	return true
 }

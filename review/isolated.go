@@ -206,7 +206,7 @@ func (p *parent) wasUnreached() bool {
 }
 
 func newParent(ctx context.Context, s *session.Session, r Request) (*parent, error) {
-	credentials := s.Config.Credentials
+	credentials := s.Credentials
 	if s.Runtime.Untrusted { // they are for the commits of Only
 		credentials = nil
 	}
