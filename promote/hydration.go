@@ -50,6 +50,9 @@ func stopped(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, e fleet.E
 	if err != nil {
 		return fmt.Errorf("environment %s: %w", e.Name, err)
 	}
+	if err := intact(ctx, h, f, e.Name, record); err != nil {
+		return fmt.Errorf("environment %s: %w", e.Name, err)
+	}
 	planned, err := rollout.Planned(e.Promotion)
 	if err != nil {
 		return fmt.Errorf("environment %s: %w", e.Name, err)
@@ -71,4 +74,20 @@ func stopped(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, e fleet.E
 	}
 	return fmt.Errorf("%s is not written, because hydrate asks no gate: %s (`sluice status %[1]s` shows what ends it; `sluice promote %[1]s` and `sluice rollback %[1]s` respect it)",
 		e.Name, strings.Join(stops, "; "))
+}
+
+// intact returns an error if the record of an environment, or one of its branches, was set back.
+func intact(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record) error {
+	refs, err := h.Branches.List(ctx, f.BranchPrefixes()...)
+	if err != nil {
+		return err
+	}
+	if err := requireRecord(ctx, h, f, environment, record, refs); err != nil {
+		return err
+	}
+	moved, err := setBacks(ctx, h, f, environment, record, refs)
+	if err != nil || len(moved) == 0 {
+		return err
+	}
+	return errors.New(moved[0].advice(environment))
 }

@@ -29,7 +29,7 @@ func (m *mover) environment(ctx context.Context, e fleet.Environment, a rollout.
 	if err != nil {
 		return err
 	}
-	msg := message{fmt.Sprintf("Promote %s to %s", a.Source, e.Name), m.trunk.bringing(st, a.Source), trailers(e, a)}
+	msg := message{fmt.Sprintf("Promote %s to %s", a.Source, e.Name), m.trunk.bringing(st, a.Source), trailers(e, a, m.records.known[e.Name].Sequence)}
 	hash, err := m.pusher.commit(one.w, one.tree, st.Tip.Hash, author, msg)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (m *mover) clusters(ctx context.Context, e fleet.Environment, a rollout.Act
 		}
 		ref := m.fleet.ClusterBranch(c)
 		hash, err := m.pusher.commit(to.w, to.trees[name], m.refs[ref], author,
-			message{fmt.Sprintf("%s on %s", runs, name), "", clusterTrailers(e, a, name, runs)})
+			message{fmt.Sprintf("%s on %s", runs, name), "", clusterTrailers(e, a, m.records.known[e.Name].Sequence, name, runs)})
 		if err != nil {
 			return nil, err
 		}

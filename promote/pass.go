@@ -72,7 +72,7 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 		return nil, err
 	}
 	if p.request.OnlyStop {
-		if err := p.recorder.store(ctx, s.Record, changed); err != nil {
+		if err := p.recorder.store(ctx, s.Record); err != nil {
 			return nil, err
 		}
 		out.Decision.Record, out.Decision.WaitsFor = s.Record, p.request.stopped(e.Name, s.Record)
@@ -80,7 +80,7 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 	}
 	out.stays = out.stays || slices.Contains(p.request.stay, e.Name)
 	if p.request.stops(e.Name) && !p.request.DryRun {
-		if err := p.recorder.store(ctx, s.Record, changed); err != nil {
+		if err := p.recorder.store(ctx, s.Record); err != nil {
 			return nil, err
 		}
 		return out, p.proceed(ctx, e, &s, out, false)
@@ -121,9 +121,9 @@ func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *rollout.Situ
 	}
 	if out.stays && !goesBack(out.Decision.Record) {
 		out.Decision.Actions = nil
-		return p.recorder.store(ctx, s.Record, changed)
+		return p.recorder.store(ctx, s.Record)
 	}
-	if err := p.recorder.store(ctx, out.Decision.Record, changed); err != nil {
+	if err := p.recorder.store(ctx, out.Decision.Record); err != nil {
 		return err
 	}
 	for _, a := range out.Decision.Actions {

@@ -14,24 +14,27 @@ type recorder struct {
 	pusher *pusher
 }
 
-// store writes an environment's record, if it changed.
-func (r *recorder) store(ctx context.Context, record rollout.Record, changed bool) error {
-	equal, err := same(r.records.known[record.Environment], record)
+// store writes an environment's record as its next version, if it changed.
+func (r *recorder) store(ctx context.Context, record rollout.Record) error {
+	before := r.records.known[record.Environment]
+	record.Sequence = before.Sequence
+	equal, err := same(before, record)
 	if err != nil {
 		return err
 	}
-	before := r.records.known[record.Environment]
-	r.records.known[record.Environment] = record
-	if equal && !changed {
+	if equal {
+		r.records.known[record.Environment] = record
 		return nil
 	}
+	record.Sequence++
+	r.records.known[record.Environment] = record
 	w, err := r.hydrator.Store.NewWriter()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = w.Close() }() // what was pushed is on the branch
-	tree, changed, err := r.records.write(w, record)
-	if err != nil || !changed {
+	tree, err := r.records.write(w, record)
+	if err != nil {
 		return err
 	}
 	hash, err := r.pusher.commit(w, tree, r.records.tip.Hash, r.request.Trunk,
@@ -69,5 +72,5 @@ func (r *recorder) apply(ctx context.Context, environment string, e rollout.Even
 	if err != nil {
 		return err
 	}
-	return r.store(ctx, next, false)
+	return r.store(ctx, next)
 }

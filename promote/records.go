@@ -100,26 +100,26 @@ func (r *records) read(ctx context.Context, environment string) (rollout.Record,
 	return record, nil
 }
 
-// write adds an environment's record to w, and returns the tree of the state branch with it. changed is false if the
-// record is what the branch has.
-func (r *records) write(w *gitstore.Writer, record rollout.Record) (tree gitstore.Hash, changed bool, err error) {
-	data, err := record.Encode()
-	if err != nil {
-		return tree, false, err
-	}
-	blob, err := w.Blob(data)
-	if err != nil {
-		return tree, false, err
-	}
-	name := record.Environment + ".yaml"
+// write adds environments' records to w, and returns the tree of the state branch with them.
+func (r *records) write(w *gitstore.Writer, list ...rollout.Record) (tree gitstore.Hash, err error) {
 	files := maps.Clone(r.files)
-	files[name] = gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob}
+	for _, record := range list {
+		data, err := record.Encode()
+		if err != nil {
+			return tree, err
+		}
+		blob, err := w.Blob(data)
+		if err != nil {
+			return tree, err
+		}
+		name := record.Environment + ".yaml"
+		files[name] = gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob}
+	}
 	dir, err := w.Tree(slices.Collect(maps.Values(files)))
 	if err != nil {
-		return tree, false, err
+		return tree, err
 	}
-	tree, err = w.Tree([]gitstore.Entry{{Name: recordsDir, Mode: gitstore.ModeTree, Hash: dir}})
-	return tree, tree != r.tip.Tree, err
+	return w.Tree([]gitstore.Entry{{Name: recordsDir, Mode: gitstore.ModeTree, Hash: dir}})
 }
 
 // same reports whether two records are equal.

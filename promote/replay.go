@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -22,6 +25,14 @@ func (s *snapshot) acceptRecords(ctx context.Context, seen gitstore.Hash, enviro
 		err := check()
 		if refused, ok := errors.AsType[*RecordsError](err); ok {
 			s.refuseRecords(environments, refused)
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, name := range environments {
+		err := requireRecord(ctx, s.hydrator, s.fleet, name, s.records.known[name], s.refs)
+		if refused, ok := errors.AsType[*RecordsError](err); ok {
+			s.refuseRecords([]string{name}, refused)
 		} else if err != nil {
 			return err
 		}
@@ -64,10 +75,87 @@ func lostSince(ctx context.Context, h *hydrate.Hydrator, seen, tip gitstore.Hash
 	if lost := errors.Is(err, gitstore.ErrShallow) && !h.Store.Has(seen); err != nil && !lost {
 		return fmt.Errorf("branch %s: %w", rollout.StateBranch, err)
 	}
-	if !newer {
-		return &LostRecordsError{Seen: seen, Tip: tip}
+	if newer {
+		return nil
 	}
-	return nil
+	rebuilt, err := isRebuilt(ctx, h, tip)
+	if err != nil || rebuilt {
+		return err
+	}
+	return &LostRecordsError{Seen: seen, Tip: tip}
+}
+
+// isRebuilt reports whether the records up to a commit of the state branch replace lost ones: a person said so with
+// `sluice repair state`.
+func isRebuilt(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Hash) (bool, error) {
+	at, err := h.Store.Commit(ctx, tip)
+	for err == nil {
+		if branch.Trailer(at.Message, branch.TrailerRebuilt) != "" {
+			return true, nil
+		}
+		if len(at.Parents) == 0 {
+			return false, nil
+		}
+		at, err = parent(ctx, h, at)
+	}
+	return false, err
+}
+
+// LostRecordError means that the state branch has no record of an environment, or an older one than its branches were
+// moved with.
+type LostRecordError struct {
+	Environment string
+	Version     int    // of the record; 0: there is none
+	Branch      string // one that was moved with a newer record
+	Needed      int    // the version of that record
+}
+
+// Error names the next step.
+func (e *LostRecordError) Error() string {
+	is := "is missing"
+	if e.Version > 0 {
+		is = fmt.Sprintf("is an old one: version %d", e.Version)
+	}
+	return fmt.Sprintf("%s on branch %s %s, and %s was moved with version %d of it, so nothing is promoted: somebody has removed approvals, holds, halts or freezes: "+
+		"push the branch again from a clone that still has it, or rebuild the record with `sluice repair state --reason WHY`", rollout.RecordPath(e.Environment),
+		rollout.StateBranch, is, e.Branch, e.Needed)
+}
+
+// requireRecord returns a *RecordsError with a *LostRecordError if a branch of an environment was moved with a newer
+// record than this one.
+func requireRecord(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record,
+	refs map[string]gitstore.Hash,
+) error {
+	names := []string{f.EnvironmentBranch(environment)}
+	for _, c := range f.ClustersOf(environment) {
+		names = append(names, f.ClusterBranch(c))
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return refs[name].IsZero() })
+	var tips []gitstore.Hash
+	for _, name := range names {
+		tips = append(tips, refs[name])
+	}
+	if err := h.Branches.Fetch(ctx, tips...); err != nil {
+		return err
+	}
+	lost := &LostRecordError{Environment: environment, Version: record.Sequence}
+	for _, name := range names {
+		tip, err := h.Store.Commit(ctx, refs[name])
+		if err != nil {
+			return err
+		}
+		if branch.Trailer(tip.Message, branch.TrailerEnvironment) != environment {
+			continue // the cluster was in another environment
+		}
+		version, err := strconv.Atoi(branch.Trailer(tip.Message, branch.TrailerRecord))
+		if err == nil && version > max(record.Sequence, lost.Needed) { // other commits name no version
+			lost.Branch, lost.Needed = name, version
+		}
+	}
+	if lost.Needed == 0 {
+		return nil
+	}
+	return &RecordsError{lost}
 }
 
 // LostRecordsError means that the state branch does not contain the tip that this mirror accepted before.

@@ -33,7 +33,7 @@ func (q *requests) open(ctx context.Context, e fleet.Environment, a rollout.Acti
 	}
 	title := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
 	hash, err := q.pusher.commit(one.w, one.tree, st.Tip.Hash, author,
-		message{title, q.trunk.bringing(st, a.Source), trailers(e, a)})
+		message{title, q.trunk.bringing(st, a.Source), trailers(e, a, 0)})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 	}
 	if tree != st.Tip.Tree {
 		commit, err := b.pusher.commit(w, tree, st.Tip.Hash, b.request.Trunk,
-			message{rollbackSubject(e, a), a.Reason, trailers(e, a)})
+			message{rollbackSubject(e, a), a.Reason, trailers(e, a, b.records.known[e.Name].Sequence)})
 		if err != nil {
 			return err
 		}

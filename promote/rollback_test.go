@@ -227,23 +227,23 @@ func TestForgeMerges(t *testing.T) {
 	for _, kind := range []string{"merge", "squash"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, "mode: auto, approvers: {users: [mia], count: 1}")
+			s := newStage(t, "mode: request")
+			r := &requests{}
+			with := func(q *promote.Request) { q.Adapters.MergeRequests = r }
 			var commits []string
-			for i, text := range []string{"one", "two"} {
+			for _, text := range []string{"one", "two"} {
 				commits = append(commits, s.release(text))
-				before := s.Git("rev-parse", "env/prod")
-				s.look(nil)
-				s.look(nil, ordered(rollout.EventApprove, fmt.Sprint("a", i), nil))
+				s.look(with)
 				args := []string{
-					"commit-tree", s.Git("rev-parse", "env/prod^{tree}"), "-p", before, "-m",
+					"commit-tree", s.Git("rev-parse", r.open.Head+"^{tree}"), "-p", s.Git("rev-parse", "env/prod"), "-m",
 					"Promote to prod (#7)",
 				}
 				if kind == "merge" {
-					args = append(args[:4:4], "-p", s.Git("rev-parse", "env/prod"), "-m",
-						"Merge pull request #7 from acme/sluice/promote/prod")
+					args = append(args[:4:4], "-p", r.open.Head, "-m", "Merge pull request #7 from acme/sluice/promote/prod")
 				}
 				s.Git("update-ref", "refs/heads/env/prod", s.Git(args...))
-				if last, _ := s.look(nil); last.Decision.WaitsFor != "" {
+				r.open = nil
+				if last, _ := s.look(with); last.Decision.WaitsFor != "" {
 					t.Errorf("it waits: %s", last.Decision.WaitsFor)
 				}
 			}

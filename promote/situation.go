@@ -52,7 +52,9 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 			return s, err
 		}
 	}
-	o.findDeleted(&s)
+	if err := o.findMoved(ctx, &s); err != nil {
+		return s, err
+	}
 	for _, name := range e.After {
 		up, err := o.upstream(ctx, name)
 		if err != nil {
@@ -98,7 +100,13 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 	case ok && len(e.After) > 0 && st.Exists(): // other commits have the source's dates
 		out.Since = st.Tip.Committer.When
 	}
-	var err error
+	moved, err := setBacks(ctx, o.hydrator, o.fleet, name, o.records.known[name], o.refs)
+	if err != nil {
+		return out, err
+	}
+	if len(moved) > 0 && moved[0].Cluster == "" && out.Foreign == "" {
+		out.Source, out.Foreign = rollout.Source{}, moved[0].advice(name)
+	}
 	if out.Clusters, err = o.clusters(ctx, name); err != nil {
 		return out, err
 	}
@@ -190,23 +198,4 @@ func (o *observer) deleted(ctx context.Context, environment string) (string, err
 		}
 	}
 	return "", nil
-}
-
-// findDeleted finds cluster branches that somebody deleted: those that existed at an earlier pass.
-func (o *observer) findDeleted(s *rollout.Situation) {
-	var existing []string
-	for i := range s.Clusters {
-		c := &s.Clusters[i]
-		switch known := slices.Contains(s.Record.Branches, c.Name); {
-		case c.State == "retired":
-			continue
-		case c.Tree == "" && known && !o.request.Recreate:
-			c.Foreign = fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to create it again, or retire the cluster", c.Name)
-			existing = append(existing, c.Name)
-		case c.Tree != "":
-			existing = append(existing, c.Name)
-		}
-	}
-	slices.Sort(existing)
-	s.Record.Branches = existing
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
@@ -12,8 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// trailers of a commit on an environment branch.
-func trailers(e fleet.Environment, a rollout.Action) []gitstore.Trailer {
+// trailers of a commit on an environment branch. record is the version of the environment's record; 0 names none.
+func trailers(e fleet.Environment, a rollout.Action, record int) []gitstore.Trailer {
 	list := []gitstore.Trailer{
 		{Key: branch.TrailerSource, Value: a.Source.Commit},
 		{Key: branch.TrailerEnvironment, Value: e.Name},
@@ -47,16 +48,19 @@ func trailers(e fleet.Environment, a rollout.Action) []gitstore.Trailer {
 		add(branch.TrailerClusters, strings.Join(a.Clusters, ", "))
 		add(branch.TrailerWave, a.Wave)
 	}
+	if record > 0 {
+		add(branch.TrailerRecord, strconv.Itoa(record))
+	}
 	return list
 }
 
 // clusterTrailers name the commits that a cluster's tree was rendered from, and why its branch moves.
-func clusterTrailers(e fleet.Environment, a rollout.Action, cluster string,
+func clusterTrailers(e fleet.Environment, a rollout.Action, record int, cluster string,
 	runs rollout.ClusterSource,
 ) []gitstore.Trailer {
 	a.Source, a.Overtakes, a.ApprovedBy, a.Apps, a.Workspaces, a.Clusters = rollout.Source{Commit: runs.Commit},
 		a.Overtakes && a.Reason != "", nil, nil, nil, nil
-	list := append(trailers(e, a), gitstore.Trailer{Key: branch.TrailerCluster, Value: cluster})
+	list := append(trailers(e, a, record), gitstore.Trailer{Key: branch.TrailerCluster, Value: cluster})
 	if a.Wave != "" && a.Kind != rollout.DoRollback {
 		list = append(list, gitstore.Trailer{Key: branch.TrailerWave, Value: a.Wave})
 	}

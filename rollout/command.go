@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ func (c PastCommand) String() string {
 
 // PastVerbs returns every Verb that a PastCommand can have.
 func PastVerbs() []EventKind {
-	return []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume, EventExpedited}
+	return []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume, EventExpedited, EventRepair}
 }
 
 // logCommand records an event for the history if no commit shows it.
@@ -58,6 +59,8 @@ func (e Event) scope() string {
 		return "tree " + e.Tree[:8]
 	case e.Target != "":
 		return e.Target
+	case e.Kind == EventRepair && e.Tip == "":
+		return Few(slices.Sorted(maps.Keys(e.Tips)))
 	}
 	var parts []string
 	if e.Wave != "" {

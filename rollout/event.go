@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ const (
 	EventUnfreeze EventKind = "unfreeze"
 	EventHalt     EventKind = "halt"
 	EventResume   EventKind = "resume"
+	EventRepair   EventKind = "repair" // of branches that somebody moved
 )
 
 // Observations: Decide finds them in a Situation, or the caller reports its own action.
@@ -87,6 +89,9 @@ type Event struct {
 	Current int    // clusters: number of moved clusters
 	Forgets int    // before: index of the upstream state that the record need not remember any more; -1 for none
 	Holds   []Hold // holds
+	// repair: the commits that branches have from now on; Tip is that of the environment branch, "" if it was not moved
+	Tip  string
+	Tips map[string]string
 }
 
 // Apply returns the record after an event. It does not change r. An event whose ID is already in the record has no
@@ -112,7 +117,7 @@ func Apply(r Record, e Event) (Record, error) {
 
 func (r *Record) apply(e Event) error {
 	switch e.Kind {
-	case EventPromote, EventCancel, EventApprove, EventRollback, EventHalt, EventResume:
+	case EventPromote, EventCancel, EventApprove, EventRollback, EventHalt, EventResume, EventRepair:
 		return r.command(e)
 	case EventFreeze, EventUnfreeze:
 		return r.freeze(e)
@@ -158,6 +163,12 @@ func (r *Record) command(e Event) error {
 		}
 	case EventResume:
 		return r.resume(e)
+	case EventRepair:
+		r.Tip = cmp.Or(e.Tip, r.Tip)
+		if r.Tips == nil {
+			r.Tips = map[string]string{}
+		}
+		maps.Copy(r.Tips, e.Tips)
 	}
 	return nil
 }

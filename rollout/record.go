@@ -51,12 +51,20 @@ type Record struct {
 	// the merge request that was open at the last observation
 	Opened   *Offered `yaml:"opened,omitempty"`
 	Declined *Offered `yaml:"declined,omitempty"` // the merge request that a person closed
-	// clusters that had a branch at the last observation
-	Branches []string `yaml:"branches,omitempty"`
+	// Sequence counts the versions of the record. Commits on branches name the one that they were made with, so that an
+	// older record, or none, is noticed.
+	Sequence int `yaml:"sequence,omitempty"`
+	// Tip is the commit that the environment branch had at the last observation.
+	Tip string `yaml:"tip,omitempty"`
+	// Tips are the commits of the cluster branches that existed at the last observation, by cluster. A commit is empty
+	// if an earlier version observed the branch.
+	Tips map[string]string `yaml:"tips,omitempty"`
 	// oldest first; only for display, no decision reads them
 	Commands []PastCommand `yaml:"commands,omitempty"`
 	// Failed was written by earlier versions. DecodeRecord converts it to holds.
 	Failed []failedSource `yaml:"failed,omitempty"`
+	// Branches was written by earlier versions. DecodeRecord converts it to Tips.
+	Branches []string `yaml:"branches,omitempty"`
 	// Resumed was written by earlier versions. DecodeRecord drops it.
 	Resumed any `yaml:"resumed,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,10 @@ func TestRecordOfALargeFleet(t *testing.T) {
 	}
 	names := clusterNames(size)
 	r := rollout.NewRecord("prod")
-	r.Branches = names
+	r.Tips = map[string]string{}
+	for i, name := range names {
+		r.Tips[name] = fmt.Sprintf("%040x", i)
+	}
 	apply := func(e rollout.Event) {
 		t.Helper()
 		at = at.Add(time.Minute)
@@ -109,10 +113,10 @@ func TestRecordOfALargeFleet(t *testing.T) {
 // keepsWhatDecisionsNeed compares a record of a large fleet with the record that was read back.
 func keepsWhatDecisionsNeed(t *testing.T, r, back rollout.Record, size int) {
 	t.Helper()
-	if len(back.Ran) < 3 || len(back.Holds) != len(r.Holds) || len(back.Branches) != len(r.Branches) ||
+	if len(back.Ran) < 3 || len(back.Holds) != len(r.Holds) || !maps.Equal(back.Tips, r.Tips) ||
 		back.Progress == nil || !back.Progress.Source.Equal(r.Progress.Source) {
-		t.Errorf("%d states, %d of %d holds, %d branches", len(back.Ran), len(back.Holds), len(r.Holds),
-			len(back.Branches))
+		t.Errorf("%d states, %d of %d holds, %d tips", len(back.Ran), len(back.Holds), len(r.Holds),
+			len(back.Tips))
 	}
 	sameHolds(t, r, back, size)
 	newest := func(r rollout.Record) rollout.PastState { return r.Ran[len(r.Ran)-1] }

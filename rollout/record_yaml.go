@@ -53,7 +53,16 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 			Since: f.At,
 		})
 	}
-	r.Failed, r.Resumed = nil, nil
+	for _, name := range r.Branches {
+		if _, ok := r.Tips[name]; ok {
+			continue
+		}
+		if r.Tips == nil {
+			r.Tips = map[string]string{}
+		}
+		r.Tips[name] = ""
+	}
+	r.Failed, r.Resumed, r.Branches = nil, nil, nil
 	return r.bounded(), nil
 }
 
@@ -166,6 +175,7 @@ func (r Record) clone() Record {
 		p.Waves = slices.Clone(p.Waves)
 		r.Progress = &p
 	}
+	r.Tips = maps.Clone(r.Tips)
 	r.Before = maps.Clone(r.Before)
 	for name, w := range r.Before {
 		c := *w

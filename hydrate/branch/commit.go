@@ -38,6 +38,11 @@ const (
 	TrailerLeftOut  = "Sluice-Left-Out"
 	TrailerWave     = "Sluice-Wave"
 	TrailerClusters = "Sluice-Clusters" // the clusters that a partial rollback names
+	// TrailerRecord is the version of the environment's record when the branch moved, so that a lost or an older record is
+	// noticed.
+	TrailerRecord = "Sluice-Record"
+	// TrailerRebuilt marks the commit of the state branch that replaces records that were lost.
+	TrailerRebuilt = "Sluice-Rebuilt"
 	// TrailerAppSource names an app on a cluster branch and its source commit, if that commit differs from
 	// TrailerSource. There is one for each such app.
 	TrailerAppSource = "Sluice-App-Source"

@@ -97,6 +97,7 @@ func verbs() []verb {
 		{groupPromote, newResume},
 		{groupPromote, newFreeze},
 		{groupPromote, newUnfreeze},
+		{groupPromote, newRepair},
 		{groupRun, newCI},
 		{groupRun, newServe},
 		{groupRun, newBootstrap},

@@ -165,7 +165,7 @@ func state(list []promote.Status, environment string) progressState {
 		}
 		d := &e.Decision
 		busy := d.Proposal != nil || d.Record.Progress != nil && d.Record.Progress.Done.IsZero() ||
-			d.Record.Rollback != nil
+			d.Record.Rollback != nil || d.Record.Request != nil
 		red := d.Record.Halt != nil || e.Foreign != "" && d.WaitsFor != ""
 		for _, g := range append(append([]rollout.Gate{}, d.Gates...), d.WaveGates...) {
 			red = red || g.State == rollout.Red

@@ -1,0 +1,160 @@
+package promote
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// SetBack is a branch that does not contain the commit that Sluice recorded for it: somebody moved it to another state,
+// mostly to an older one.
+type SetBack struct {
+	Branch  string
+	Cluster string          // "": it is the environment's branch
+	Had     gitstore.Hash   // the recorded commit
+	Has     gitstore.Commit // its tip
+}
+
+// String says what happened to the branch: "env/prod was set back: it is at 1a2b3c4d5e and does not contain …".
+func (b SetBack) String() string {
+	return fmt.Sprintf("somebody set %s back: it is at %s and does not contain %s, which it had before", b.Branch,
+		b.Has.Hash.Short(), b.Had.Short())
+}
+
+// advice is String with what a person does about it.
+func (b SetBack) advice(environment string) string {
+	return fmt.Sprintf("%s, so Sluice does not move it: `sluice repair %s --restore` brings that state back, `sluice repair %[2]s --adopt --reason WHY` keeps the present one as a rollback",
+		b, environment)
+}
+
+// setBacks lists the branches of an environment that do not contain the commit in its record, the environment's own
+// first. Branches that do not exist are not among them.
+func setBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record,
+	refs map[string]gitstore.Hash,
+) ([]SetBack, error) {
+	var out []SetBack
+	check := func(name, cluster, had string) error {
+		tip := refs[name]
+		if had == "" || tip.IsZero() || tip.String() == had {
+			return nil
+		}
+		recorded, err := gitstore.ParseHash(had)
+		if err != nil {
+			return fmt.Errorf("the record of %s: %w", environment, err)
+		}
+		if err := h.Branches.Fetch(ctx, tip); err != nil {
+			return err
+		}
+		commit, err := h.Store.Commit(ctx, tip)
+		if err != nil {
+			return err
+		}
+		ok, err := contains(ctx, h, commit, recorded)
+		if err == nil && !ok {
+			out = append(out, SetBack{name, cluster, recorded, commit})
+		}
+		return err
+	}
+	if err := check(f.EnvironmentBranch(environment), "", record.Tip); err != nil {
+		return nil, err
+	}
+	for _, c := range f.ClustersOf(environment) {
+		if err := check(f.ClusterBranch(c), c.Name, record.Tips[c.Name]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// contains reports whether a commit is tip or one of its first parents. The
+// record is written again after each move, so the commit is close unless somebody set the branch back.
+func contains(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, commit gitstore.Hash) (bool, error) {
+	for at := tip; ; {
+		if at.Hash == commit {
+			return true, nil
+		}
+		if len(at.Parents) == 0 {
+			return false, nil
+		}
+		next, err := parent(ctx, h, at)
+		if err != nil {
+			return false, err
+		}
+		at = next
+	}
+}
+
+// parent reads the first parent of a commit on a rendered branch.
+func parent(ctx context.Context, h *hydrate.Hydrator, of gitstore.Commit) (gitstore.Commit, error) {
+	if err := h.Branches.Fetch(ctx, of.Parents[0]); err != nil {
+		return gitstore.Commit{}, err
+	}
+	return h.Store.Commit(ctx, of.Parents[0])
+}
+
+// findMoved notices branches that somebody deleted, set back, or that cannot exist beside another one, and records the
+// tips of the others.
+func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
+	e := s.Environment.Name
+	moved, err := setBacks(ctx, o.hydrator, o.fleet, e, s.Record, o.refs)
+	if err != nil {
+		return err
+	}
+	back := map[string]string{} // by cluster
+	for _, b := range moved {
+		back[b.Cluster] = b.advice(e)
+	}
+	if why := back[""]; why != "" && s.Running.Foreign == "" {
+		s.Running.Foreign = why
+	}
+	if s.Running.Foreign == "" {
+		s.Record.Tip = s.Running.Commit // "" once somebody creates a deleted branch again
+	}
+	tips := map[string]string{}
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		known, existed := s.Record.Tips[c.Name]
+		config, _ := o.fleet.Cluster(c.Name)
+		switch tip := o.refs[o.fleet.ClusterBranch(config)]; {
+		case c.State == "retired":
+		case tip.IsZero():
+			if existed && !o.request.Recreate {
+				c.Foreign = fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to create it again, or retire the cluster", c.Name)
+				tips[c.Name] = known
+			} else if other := o.below(o.fleet.ClusterBranch(config)); other != "" {
+				c.Foreign = fmt.Sprintf("%s cannot be created beside %s: delete or rename that branch",
+					o.fleet.ClusterBranch(config), other)
+			}
+		case back[c.Name] != "" || c.Foreign != "":
+			if c.Foreign == "" {
+				c.Foreign = back[c.Name]
+			}
+			tips[c.Name] = known
+		default:
+			tips[c.Name] = tip.String()
+		}
+	}
+	s.Record.Tips = tips
+	return nil
+}
+
+// below returns a branch whose name continues another one's as a folder, so that Git cannot have both; "" if there is
+// none.
+func (o *observer) below(name string) string {
+	var out []string
+	for ref := range o.refs {
+		if len(ref) > len(name) && ref[:len(name)+1] == name+"/" {
+			out = append(out, ref)
+		}
+	}
+	slices.Sort(out)
+	if len(out) == 0 {
+		return ""
+	}
+	return out[0]
+}
