@@ -52,6 +52,8 @@ func RepairBranches(ctx context.Context, h *hydrate.Hydrator, r Request, want Re
 	switch {
 	case want.Restore:
 		done, err = f.restore(ctx, found)
+	case want.Adopt && slices.ContainsFunc(found, SetBack.Deleted):
+		err = errors.New("a deleted branch has no state to keep: use --restore, or promote with --recreate")
 	case want.Adopt && found[0].Cluster == "":
 		done, err = f.adopt(ctx, found)
 	case want.Adopt:
@@ -85,10 +87,11 @@ func (f *repairer) restore(ctx context.Context, found []SetBack) ([]string, erro
 		if err != nil {
 			return nil, err
 		}
-		to := b.Had
-		ahead, err := contains(ctx, f.hydrator, had, b.Has.Hash)
-		if err != nil {
-			return nil, err
+		to, ahead := b.Had, b.Deleted()
+		if !ahead {
+			if ahead, err = contains(ctx, f.hydrator, had, b.Has.Hash); err != nil {
+				return nil, err
+			}
 		}
 		if !ahead {
 			subject, _, _ := strings.Cut(had.Message, "\n")

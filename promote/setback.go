@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,40 +13,53 @@ import (
 )
 
 // SetBack is a branch that does not contain the commit that Sluice recorded for it: somebody moved it to another state,
-// mostly to an older one.
+// mostly to an older one, or deleted it.
 type SetBack struct {
 	Branch  string
 	Cluster string          // "": it is the environment's branch
 	Had     gitstore.Hash   // the recorded commit
-	Has     gitstore.Commit // its tip
+	Has     gitstore.Commit // its tip; zero: it was deleted
 }
 
-// String says what happened to the branch: "env/prod was set back: it is at 1a2b3c4d5e and does not contain …".
+// Deleted reports whether the branch does not exist.
+func (b SetBack) Deleted() bool { return b.Has.Hash.IsZero() }
+
+// String says what happened to the branch: "somebody set env/prod back: it is at 1a2b3c4d5e and does not contain …".
 func (b SetBack) String() string {
+	if b.Deleted() {
+		return fmt.Sprintf("somebody deleted %s, which was at %s", b.Branch, b.Had.Short())
+	}
 	return fmt.Sprintf("somebody set %s back: it is at %s and does not contain %s, which it had before", b.Branch,
 		b.Has.Hash.Short(), b.Had.Short())
 }
 
 // advice is String with what a person does about it.
 func (b SetBack) advice(environment string) string {
+	if b.Deleted() {
+		return fmt.Sprintf("%s: `sluice repair %s --restore` brings it back; promote with --recreate on the command line to create it anew", b, environment)
+	}
 	return fmt.Sprintf("%s, so Sluice does not move it: `sluice repair %s --restore` brings that state back, `sluice repair %[2]s --adopt --reason WHY` keeps the present one as a rollback",
 		b, environment)
 }
 
 // setBacks lists the branches of an environment that do not contain the commit in its record, the environment's own
-// first. Branches that do not exist are not among them.
+// first. Retired clusters are not among them.
 func setBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record,
 	refs map[string]gitstore.Hash,
 ) ([]SetBack, error) {
 	var out []SetBack
 	check := func(name, cluster, had string) error {
 		tip := refs[name]
-		if had == "" || tip.IsZero() || tip.String() == had {
+		if had == "" || tip.String() == had {
 			return nil
 		}
 		recorded, err := gitstore.ParseHash(had)
 		if err != nil {
 			return fmt.Errorf("the record of %s: %w", environment, err)
+		}
+		if tip.IsZero() {
+			out = append(out, SetBack{Branch: name, Cluster: cluster, Had: recorded})
+			return nil
 		}
 		if err := h.Branches.Fetch(ctx, tip); err != nil {
 			return err
@@ -64,6 +78,9 @@ func setBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environm
 		return nil, err
 	}
 	for _, c := range f.ClustersOf(environment) {
+		if c.State == "retired" {
+			continue
+		}
 		if err := check(f.ClusterBranch(c), c.Name, record.Tips[c.Name]); err != nil {
 			return nil, err
 		}
@@ -109,8 +126,13 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 	for _, b := range moved {
 		back[b.Cluster] = b.advice(e)
 	}
-	if why := back[""]; why != "" && s.Running.Foreign == "" {
+	deleted := s.Running.Commit == ""
+	if why := back[""]; why != "" && (s.Running.Foreign == "" || deleted) && !(deleted && o.request.Recreate) {
 		s.Running.Foreign = why
+	}
+	if deleted && o.request.Recreate && len(s.Record.Holds) > 0 { // nothing says what the held apps would run
+		s.Running.Foreign = fmt.Sprintf("%s is not created anew while something is held back (%s): `sluice repair %s --restore` brings the branch back; or end the holds first with `sluice resume %[3]s --hold NAME`",
+			o.states[e].Branch, s.Record.Holds[0], e)
 	}
 	if s.Running.Foreign == "" {
 		s.Record.Tip = s.Running.Commit // "" once somebody creates a deleted branch again
@@ -124,7 +146,8 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 		case c.State == "retired":
 		case tip.IsZero():
 			if existed && !o.request.Recreate {
-				c.Foreign = fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to create it again, or retire the cluster", c.Name)
+				c.Foreign = cmp.Or(back[c.Name], fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to create it again",
+					c.Name)) + ", or retire the cluster"
 				tips[c.Name] = known
 			} else if other := o.below(o.fleet.ClusterBranch(config)); other != "" {
 				c.Foreign = fmt.Sprintf("%s cannot be created beside %s: delete or rename that branch",

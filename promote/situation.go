@@ -104,7 +104,7 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 	if err != nil {
 		return out, err
 	}
-	if len(moved) > 0 && moved[0].Cluster == "" && out.Foreign == "" {
+	if len(moved) > 0 && moved[0].Cluster == "" && !moved[0].Deleted() && out.Foreign == "" {
 		out.Source, out.Foreign = rollout.Source{}, moved[0].advice(name)
 	}
 	if out.Clusters, err = o.clusters(ctx, name); err != nil {

@@ -17,7 +17,7 @@ import (
 // exist.
 func DecodeRecord(environment string, data []byte) (Record, error) {
 	fail := func(err error) (Record, error) {
-		return Record{}, fmt.Errorf("%s on branch %s: %w: correct the file on that branch, or remove it to start without a record", RecordPath(environment), StateBranch, err)
+		return Record{}, fmt.Errorf("%s on branch %s: %w: correct the file on that branch, or remove it and run `sluice repair state`", RecordPath(environment), StateBranch, err)
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return NewRecord(environment), nil
