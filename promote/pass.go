@@ -71,6 +71,9 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 	if err != nil {
 		return nil, err
 	}
+	if st.Foreign != "" && s.Running.Foreign != "" { // what a person does about it may depend on the command
+		s.Running.Foreign = p.observer.blocks(e, s.Record, false)
+	}
 	if p.request.OnlyStop {
 		if err := p.recorder.store(ctx, s.Record); err != nil {
 			return nil, err

@@ -171,3 +171,51 @@ func (s *stage) lookFrom(mirror string, commands []promote.Command) error {
 	}
 	return nil
 }
+
+// TestRebuiltRecordsAreAccepted: a mirror that noted a lost tip goes on with records that a person rebuilt elsewhere, and
+// with no others. The freeze that is lost is a halt now.
+func TestRebuiltRecordsAreAccepted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.sign()
+	s.Git("config", "uploadpack.allowAnySHA1InWant", "true")
+	mirror := t.TempDir()
+	first := s.release("one")
+	if err := s.lookFrom(mirror, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.lookFrom(mirror, []promote.Command{ordered(rollout.EventFreeze, "1", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	s.Git("update-ref", "-d", "refs/heads/"+rollout.StateBranch)
+	if _, ok := errors.AsType[*promote.LostRecordError](s.recordOf()); !ok {
+		t.Errorf("without the branch, a clone that noted nothing reads %v", s.recordOf())
+	}
+	r := promote.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()}
+	list, err := promote.RebuildRecords(t.Context(), s.Hydrator(2), r, "mia", "it was deleted")
+	if err != nil || len(list) != 1 || list[0].Environment != "prod" || list[0].Halt == nil {
+		t.Fatalf("rebuilt: %+v, %v", list, err)
+	}
+	s.release("two")
+	if err := s.lookFrom(mirror, nil); err != nil {
+		t.Errorf("the mirror refuses the rebuilt records: %v", err)
+	}
+	if wants(t, "prod", []string{s.runs()}, first); s.recordOf() != nil {
+		t.Errorf("the rebuilt record is read as %v", s.recordOf())
+	}
+	if list, err := promote.RebuildRecords(t.Context(), s.Hydrator(2), r, "mia", "again"); err != nil || len(list) > 0 {
+		t.Errorf("nothing is lost any more, but rebuilt: %+v, %v", list, err)
+	}
+}
+
+// recordOf returns the error of a pass over the repository itself, which has no notes of a mirror.
+func (s *stage) recordOf() error {
+	s.T.Helper()
+	_, err := promote.Look(s.T.Context(), s.Hydrator(2), promote.Request{
+		Trunk: s.tip(), Now: s.now, Adapters: s.adapters(), DryRun: true,
+	})
+	return err
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Running describes the tip of an environment's branch.
@@ -44,7 +45,7 @@ func ReadRunning(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) (
 			}
 			one.Since, one.Foreign = st.Tip.Committer.When, st.Foreign
 			if st.Foreign != "" && len(e.After) == 0 {
-				one.Resolve = resolve(h, e, st, nil)
+				one.Resolve = resolve(h, e, st, rollout.Record{})
 			}
 			if source, err := gitstore.ParseHash(st.Record.Source); err == nil {
 				one.Source = source

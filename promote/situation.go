@@ -34,7 +34,7 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 	if err != nil {
 		return s, err
 	}
-	s.Running.Foreign = o.blocks(e, merged)
+	s.Running.Foreign = o.blocks(e, s.Record, merged)
 	if st.Exists() {
 		s.Running.Tree = st.Tip.Tree.String()
 		s.Running.Overtakes = st.Trailer(branch.TrailerNow) != ""
@@ -70,14 +70,14 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 
 // blocks says why Sluice may not move an environment's branch, and what a person does about it; "" if it may. merged
 // means that the forge made the tip from a promotion's merge request.
-func (o *observer) blocks(e fleet.Environment, merged bool) string {
-	st, ran := o.states[e.Name], o.records.known[e.Name].Ran
+func (o *observer) blocks(e fleet.Environment, record rollout.Record, merged bool) string {
+	st := o.states[e.Name]
 	switch {
 	case st.Foreign != "" && (o.request.Overwrite || merged || !o.foreign(e.Name)):
 		return ""
 	case st.Foreign != "":
-		return fmt.Sprintf("%s, so Sluice moves nothing: %s", st.Foreign, resolve(o.hydrator, e, st, ran))
-	case !st.Exists() && len(ran) > 0 && !o.request.Recreate:
+		return fmt.Sprintf("%s, so Sluice moves nothing: %s", st.Foreign, resolve(o.hydrator, e, st, record))
+	case !st.Exists() && len(record.Ran) > 0 && !o.request.Recreate:
 		return fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again",
 			st.Branch)
 	}
@@ -87,12 +87,13 @@ func (o *observer) blocks(e fleet.Environment, merged bool) string {
 // upstream describes an environment that promotions come from.
 func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream, error) {
 	out := rollout.Upstream{Name: name, Source: o.states[name].Source()}
-	st, ran := o.states[name], o.records.known[name].Ran
+	st, record := o.states[name], o.records.known[name]
+	ran := record.Ran
 	e, ok := o.fleet.Environment(name)
 	switch {
 	case o.foreign(name): // its record and its dates are those of somebody else
 		out.Source, out.Foreign = rollout.Source{}, fmt.Sprintf("%s: %s: %s", st.Branch, st.Foreign,
-			resolve(o.hydrator, *e, st, ran))
+			resolve(o.hydrator, *e, st, record))
 	case st.Foreign != "" && o.records.known[name].Has(st.Tip.Tree.String()): // the commit's dates are somebody else's
 		out.Since = ran[len(ran)-1].At
 	case st.Foreign != "": // known, but no pass has recorded that the environment has it

@@ -31,6 +31,10 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		t.line("done", d)
 	}
 	d := &e.Decision
+	if b := d.Record.Rollback; b != nil {
+		t.line("rollback", fmt.Sprintf("to %s by %s since %s is not complete%s", b.To, cmp.Or(b.By, "Sluice"),
+			rollout.Stamp(b.At), rollout.Because(b.Reason)))
+	}
 	if h := d.Record.Halt; h != nil {
 		t.line("halted", fmt.Sprintf("by %s since %s%s", cmp.Or(h.By, "Sluice"), rollout.Stamp(h.At),
 			rollout.Because(h.Reason)))

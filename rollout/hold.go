@@ -258,7 +258,7 @@ func (b Rollback) holds(at time.Time) []Hold {
 	if b.By == "" {
 		cause = CauseFailed
 	}
-	if b.From.Empty() {
+	if b.From.Empty() || b.From.Equal(b.To) { // the latter: what went away is not Sluice's
 		return nil
 	}
 	from := b.From.WithoutGaps()

@@ -31,6 +31,11 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 	for _, h := range record.Holds {
 		out.Held = append(out.Held, h.String())
 	}
+	e, _ := r.fleet.Environment(out.Environment)
+	merged := e.Promotion.Mode == "request" && record.Knows(st.Tip.Tree.String()) // the forge's merge or squash
+	if st.Foreign != "" && st.Origin.Unsigned == nil && !merged {
+		out.Foreign = append(out.Foreign, Signature{Branch: out.Branch, Commit: out.Commit, Reason: st.Foreign})
+	}
 	for _, c := range f.ClustersOf(out.Environment) {
 		ref := f.ClusterBranch(c)
 		want, placed := rendered.Clusters[c.Name]
@@ -70,7 +75,7 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 	return nil
 }
 
-// verifyOrigin reports a cluster branch whose tip no allowed key signed, or whose tip was made for another branch.
+// verifyOrigin reports a cluster branch whose tip Sluice did not make for it, or no allowed key signed.
 func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, commit gitstore.Commit,
 	c *fleet.Cluster,
 ) error {
@@ -82,11 +87,12 @@ func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, c
 	if origin.Unsigned != nil {
 		out.Unsigned = append(out.Unsigned, unsigned(ref, origin.Unsigned))
 	}
-	if origin.Misplaced && !r.trunk.signers.Empty() {
-		out.Unsigned = append(out.Unsigned, Signature{
-			Branch: ref, Commit: commit.Hash.String(),
-			Reason: origin.Foreign,
-		})
+	found := Signature{Branch: ref, Commit: commit.Hash.String(), Reason: origin.Foreign}
+	switch {
+	case origin.Misplaced && !r.trunk.signers.Empty():
+		out.Unsigned = append(out.Unsigned, found)
+	case origin.Foreign != "" && origin.Unsigned == nil:
+		out.Foreign = append(out.Foreign, found)
 	}
 	return nil
 }

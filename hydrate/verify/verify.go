@@ -29,7 +29,7 @@ type Difference struct {
 const (
 	StatusOK       = "ok"
 	StatusBehind   = "behind"   // clusters run an earlier state, as planned: a rollout, a freeze, a halt
-	StatusDiffers  = "differs"  // files differ
+	StatusDiffers  = "differs"  // files differ, or Sluice did not make a commit
 	StatusUnsigned = "unsigned" // spec.signers does not allow the signature of a commit
 	StatusUnmerged = "unmerged" // the trunk does not contain a source commit, and no exception is recorded
 	// the branch records an exception for an unmerged source commit, and no spec.signers says who may
@@ -64,10 +64,12 @@ type Verification struct {
 	Unmerged    []string    `json:"unmerged,omitempty"` // source commits that the trunk does not contain
 	// source commits that were allowed although unmerged, as recorded; proven by a signature unless the status is
 	// unproven
-	Exceptions  []string          `json:"exceptions,omitempty"`
-	Held        []string          `json:"held,omitempty"` // descriptions of holds
-	Differences []Difference      `json:"differences,omitempty"`
-	Failures    []hydrate.Failure `json:"failures,omitempty"`
+	Exceptions  []string     `json:"exceptions,omitempty"`
+	Held        []string     `json:"held,omitempty"` // descriptions of holds
+	Differences []Difference `json:"differences,omitempty"`
+	// commits that Sluice did not make, whatever they change: hydrate and promote refuse the branch
+	Foreign  []Signature       `json:"foreign,omitempty"`
+	Failures []hydrate.Failure `json:"failures,omitempty"`
 }
 
 // Run verifies environments. The fleet of head names the environments and their branches; no names means all. Nothing
@@ -185,7 +187,7 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 		return nil, err
 	}
 	switch {
-	case len(out.Differences) > 0:
+	case len(out.Differences)+len(out.Foreign) > 0:
 		out.Status, out.Reason = StatusDiffers, st.Foreign
 	case len(out.Unsigned) > 0:
 		out.Status, out.Reason = StatusUnsigned, hydrate.Count(len(out.Unsigned), "commit")+

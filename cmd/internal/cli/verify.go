@@ -215,6 +215,9 @@ func printVerification(w io.Writer, found []verify.Verification) {
 		for _, s := range e.Unsigned {
 			fmt.Fprintf(w, "  unsigned  %s %s: %s\n", s.Branch, s.Commit, safetext.Line(s.Reason))
 		}
+		for _, s := range e.Foreign {
+			fmt.Fprintf(w, "  foreign %s: %s\n", s.Branch, safetext.Line(s.Reason))
+		}
 		for _, c := range e.Exceptions {
 			fmt.Fprintf(w, "  exception %s was written although the trunk did not contain it, as the branch records\n",
 				c)

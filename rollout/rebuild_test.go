@@ -1,0 +1,63 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// TestRebuild: a rebuilt record holds what rollbacks took back, halts the environment, and can be read again.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
+	state := func(commit, tree string, hours int) rollout.PastState {
+		return rollout.PastState{
+			Source: rollout.Source{Commit: commit}, Tree: tree, At: at.Add(time.Duration(hours) * time.Hour),
+		}
+	}
+	r := rollout.Rebuild("prod", []rollout.RestoredState{
+		{PastState: state("aaaaaaaa", "t1", 0)},
+		{PastState: state("bbbbbbbb", "t2", 1)},
+		{PastState: state("aaaaaaaa", "t3", 2), Back: &rollout.Rollback{
+			Clusters: []string{"eu-1"}, Apps: []string{"shop"}, Reason: "down", By: "mia",
+		}},
+	}, 8, "noa", "lost", at.Add(5*time.Hour))
+	data, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := rollout.DecodeRecord("prod", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(back.Holds) != 1 {
+		t.Fatalf("the holds are %v, want the one on shop", back.Holds)
+	}
+	h := back.Holds[0]
+	if h.Source.Commit != "bbbbbbbb" || h.Tree != "t2" || h.By != "mia" || h.Cause != rollout.CauseRolledBack ||
+		len(h.Apps) != 1 || h.Apps[0] != "shop" || len(h.Clusters) != 1 || h.Since != at.Add(2*time.Hour) {
+		t.Errorf("the hold is %+v", h)
+	}
+	if len(back.Ran) != 2 || back.Ran[1].Tree != "t2" {
+		t.Errorf("earlier states are %v, want those before the present one", back.Ran)
+	}
+	if back.Halt == nil || back.Halt.By != "noa" || back.Sequence != 8 || back.Progress != nil || back.Request != nil {
+		t.Errorf("the record is %+v, want it halted by noa, in version 8, with nothing under way", back)
+	}
+	if n := len(back.Commands); n != 1 || back.Commands[0].Verb != rollout.EventRepair {
+		t.Errorf("commands are %v, want the repair", back.Commands)
+	}
+}
+
+// TestBranchesOfEarlierRecords: the list of branches that earlier versions wrote becomes tips without commits.
+func TestBranchesOfEarlierRecords(t *testing.T) {
+	t.Parallel()
+	r, err := rollout.DecodeRecord("prod", []byte("apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\nbranches: [eu-1, us-1]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tip, ok := r.Tips["eu-1"]; !ok || tip != "" || len(r.Tips) != 2 || r.Branches != nil {
+		t.Errorf("tips %v and branches %v, want both clusters with an unknown commit", r.Tips, r.Branches)
+	}
+}
