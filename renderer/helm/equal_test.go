@@ -142,26 +142,6 @@ func TestSubchartSelections(t *testing.T) {
 	}
 }
 
-// The subcharts of a chart with an alias keep the path below the chart's own name, also in later renderings.
-func TestSubchartsOfAliases(t *testing.T) {
-	in := chartOf(
-		"Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies:\n- {name: one, version: 1.0.0, alias: again, condition: again.enabled}\n",
-		"charts/one/Chart.yaml", "apiVersion: v2\nname: one\nversion: 1.0.0\n",
-		"charts/one/charts/deep/Chart.yaml", "apiVersion: v2\nname: deep\nversion: 1.0.0\n",
-		"charts/one/charts/deep/templates/d.txt", "{{ .Template.Name }} {{ .Values }}",
-	)
-	for _, v := range versions() {
-		in := in.of(v)
-		c := in.load(t)
-		for i := range 3 {
-			o := options(map[string]any{"again": map[string]any{"deep": map[string]any{"n": int64(i)}}})
-			if n, _ := in.compare(t, c, o); n != 1 || t.Failed() {
-				t.Fatalf("rendering %d with Helm %d: %d templates were compared, want 1", i, v, n)
-			}
-		}
-	}
-}
-
 // Two subcharts of one name have two scopes below the same path.
 func TestSubchartsWithOneName(t *testing.T) {
 	in := chartOf(

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"text/template"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/Masterminds/sprig/v3"
-	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 	yamlv3 "sigs.k8s.io/yaml/goyaml.v3"
 )
@@ -77,60 +75,12 @@ func required(message string, v any) (any, error) {
 	return v, nil
 }
 
-// toYAML returns "" for a value that YAML cannot represent, as Helm does. Helm writes JSON, reads that as YAML, and
-// writes what it has read; what is plain is the same before and after.
 func toYAML(v any) string {
-	marshal := yaml.Marshal
-	if plain(v, 100) { // no deeper, because a template can put a mapping into itself
-		marshal = yamlv2.Marshal
-	}
-	out, err := marshal(v)
+	out, err := yaml.Marshal(v)
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSuffix(string(out), "\n")
-}
-
-// plain reports whether a value is surely the same after it is written as JSON and read as YAML. FuzzToYAML compares
-// the two.
-func plain(v any, depth int) bool {
-	if depth == 0 {
-		return false
-	}
-	switch x := v.(type) {
-	case nil, bool, int:
-		return true
-	case float64: // that YAML writes as an integer, as JSON does
-		return x == math.Trunc(x) && math.Abs(x) < 1e6 && (x != 0 || !math.Signbit(x))
-	case string:
-		return plainText(x)
-	case map[string]any:
-		for key, item := range x {
-			const longest = 100 // each character can take 6 in JSON, and YAML reads keys of up to 1,024
-			if len(key) > longest || !plainText(key) || !plain(item, depth-1) {
-				return false
-			}
-		}
-		return x != nil
-	case []any:
-		for _, item := range x {
-			if !plain(item, depth-1) {
-				return false
-			}
-		}
-		return x != nil
-	}
-	return false
-}
-
-// plainText reports whether a text has only ASCII characters that can be seen, spaces, tabs and ends of lines.
-func plainText(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < ' ' || c > '~') && c != '\n' && c != '\t' {
-			return false
-		}
-	}
-	return true
 }
 
 func toYAMLPretty(v any) string {

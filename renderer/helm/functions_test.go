@@ -3,7 +3,6 @@ package helm
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,34 +13,7 @@ import (
 	"strings"
 	"testing"
 	"text/template"
-
-	"sigs.k8s.io/yaml"
 )
-
-// FuzzToYAML compares toYAML with what Helm calls.
-func FuzzToYAML(f *testing.F) {
-	for _, text := range []string{
-		`null`, `true`, `""`, `"a: b"`, `"yes"`, `"1e3"`, `"2001-01-01"`, `"1:20"`, `"<<"`, `"=" `, `"~"`, `" a "`, `"a\n"`,
-		`"\n a\n\tb\n\n"`, `"\t"`, `"a\u0085b"`, `"\u2028"`, `"\ufeff"`, `"é"`, `"\u007f"`, `"\u0000"`, `"<&>'\"\\"`,
-		`0`, `-0`, `-1`, `999999`, `1000000`, `1e21`, `0.5`, `1e-7`, `12345678901`, `9007199254740993`,
-		`[]`, `{}`, `[[], {}, null]`, `{"a": null, "b10": 1, "b9": 2, "B": {"c": []}}`, `{"<<": {"a": 1}}`, `{"": 1}`,
-		`{"a\nb": 1, "1": 2, "true": 3, "? ": 4, "- ": 5}`, `{"` + strings.Repeat("<", 100) + `": 1}`,
-		`{"` + strings.Repeat("<", 180) + `": 1}`, `"` + strings.Repeat("word ", 100) + `"`,
-		strings.Repeat("[", 98) + strings.Repeat("]", 98), strings.Repeat("[", 105) + strings.Repeat("]", 105),
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		var v any
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			return
-		}
-		want, _ := yaml.Marshal(v) // an error gives no text
-		if got := toYAML(v); got != strings.TrimSuffix(string(want), "\n") {
-			t.Errorf("toYaml of %s: got %q, want %q", text, got, want)
-		}
-	})
-}
 
 // Compares the names of the functions with those in Helm's source. Fails if a new version of Helm changes the engine:
 // compare program.go, functions.go and helm4.go with it, then correct the digests.

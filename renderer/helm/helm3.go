@@ -16,10 +16,7 @@ import (
 )
 
 // helm3 is a chart of Helm 3.
-type helm3 struct {
-	chart *chart.Chart
-	kept  *selections[*chart.Chart]
-}
+type helm3 struct{ chart *chart.Chart }
 
 func unpackHelm3(packed []byte) ([]File, error) {
 	files, err := loader.LoadArchiveFiles(bytes.NewReader(packed))
@@ -36,7 +33,7 @@ func loadHelm3(files []File) (loaded, error) {
 		buffered[i] = &loader.BufferedFile{Name: f.Path, Data: f.Data}
 	}
 	c, err := loader.LoadFiles(buffered)
-	return helm3{c, &selections[*chart.Chart]{}}, err
+	return helm3{c}, err
 }
 
 func (h helm3) about() about {
@@ -67,17 +64,9 @@ func (h helm3) add(dependency loaded) {
 }
 
 func (h helm3) prepare(o Options) (*prepared, error) {
-	work, shared, err := h.kept.of(o.Values, func() []string { return h.selectors(nil, h.chart) },
-		func() (*chart.Chart, bool, error) {
-			work := h.copy(h.chart)
-			err := chartutil.ProcessDependenciesWithMerge(work, o.Values)
-			return work, h.tree(work), err
-		})
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: dependencies: %w", h.chart.Name(), err)
-	}
-	if shared {
-		work = h.copy(work)
+	work := h.copy(h.chart)
+	if err := chartutil.ProcessDependenciesWithMerge(work, o.Values); err != nil {
+		return nil, fmt.Errorf("chart %s: dependencies: %w", work.Name(), err)
 	}
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	if o.KubeVersion != "" {
@@ -116,27 +105,6 @@ func (h helm3) prepare(o Options) (*prepared, error) {
 		}
 	}
 	return out, nil
-}
-
-// selectors appends what decides which dependencies of a chart and its subcharts are enabled: the paths of
-// selections.of.
-func (h helm3) selectors(out []string, c *chart.Chart) []string {
-	out = append(out, c.Name())
-	for _, d := range c.Metadata.Dependencies {
-		if d != nil {
-			out = append(append(out, d.Name, d.Alias, strings.TrimSpace(d.Condition)), d.Tags...)
-		}
-	}
-	for _, sub := range c.Dependencies() {
-		out = h.selectors(out, sub)
-	}
-	return out
-}
-
-// tree reports whether each subchart is that of the chart that lists it. Two aliases of a chart share its subcharts,
-// which are then those of one of them, so that a copy would have other paths.
-func (h helm3) tree(c *chart.Chart) bool {
-	return !slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return d.Parent() != c || !h.tree(d) })
 }
 
 // copy copies the parts of a chart that Helm or templates change. The copies share the files, and the default values,

@@ -162,8 +162,6 @@ func copyValue(v any) any {
 		return out
 	case []any:
 		return copyList(x)
-	case map[string]string: // what Helm makes of import-values
-		return maps.Clone(x)
 	default:
 		return v
 	}
