@@ -127,7 +127,7 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 		back[b.Cluster] = b.advice(e)
 	}
 	deleted := s.Running.Commit == ""
-	if why := back[""]; why != "" && (s.Running.Foreign == "" || deleted) && !(deleted && o.request.Recreate) {
+	if why := back[""]; why != "" && (deleted && !o.request.Recreate || !deleted && s.Running.Foreign == "") {
 		s.Running.Foreign = why
 	}
 	if deleted && o.request.Recreate && len(s.Record.Holds) > 0 { // nothing says what the held apps would run
