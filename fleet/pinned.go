@@ -17,6 +17,9 @@ import (
 type GitCommit struct {
 	URL    string // https, http or ssh, without a password
 	Commit string // 40 hexadecimal digits
+	// Nested says that only the content of another such commit names it. Its owner need not be that of the fleet, so it
+	// must not choose what the fleet's credentials read.
+	Nested bool
 }
 
 // String names the commit for people.
@@ -62,17 +65,20 @@ func (f *Fleet) mountName(c GitCommit) string {
 func (f *Fleet) Commits() []GitCommit { return f.commits }
 
 // mountCommits adds the content of commits to the tree in which the fleet's paths are resolved. A commit that cannot be
-// fetched counts as mounted: the importer learns why it is missing. mountCommits returns false if there is nothing new.
-func (l *loader) mountCommits(ctx context.Context, commits []GitCommit) bool {
+// fetched counts as mounted: the importer learns why it is missing. nested is GitCommit.Nested of all of them.
+// mountCommits returns false if there is nothing new.
+func (l *loader) mountCommits(ctx context.Context, commits []GitCommit, nested bool) bool {
 	f, grown := l.fleet, false
 	for _, c := range commits {
-		if slices.Contains(f.commits, c) || !c.valid() {
+		c.Nested = nested
+		if !c.valid() || slices.ContainsFunc(f.commits,
+			func(k GitCommit) bool { return k.URL == c.URL && k.Commit == c.Commit }) {
 			continue
 		}
 		if f.commits = append(f.commits, c); l.mounts == nil || !l.mounts.Exact() {
 			continue
 		}
-		r := &Repository{Name: f.mountName(c), URL: c.URL, Wanted: c.Commit, Exact: true}
+		r := &Repository{Name: f.mountName(c), URL: c.URL, Wanted: c.Commit, Exact: true, Nested: c.Nested}
 		if grown = true; len(f.pinned) >= maxPinned {
 			f.unavailable[r.Name] = errManyPinned
 		}
@@ -97,7 +103,9 @@ func (l *loader) importEntry(ctx context.Context, entry Import) ([]Imported, Pro
 		if entry.Flux != nil {
 			request.Repositories = importRepositories(l.fleet, l.fleet.Repositories)
 		}
-		request.Pinned = importRepositories(l.fleet, l.fleet.pinned)
+		if round > 0 { // before, the entry's own files alone tell what it names
+			request.Pinned = importRepositories(l.fleet, l.fleet.pinned)
+		}
 		if entry.Flux != nil || len(request.Pinned) > 0 {
 			tree = l.fleet.tree
 		}
@@ -111,7 +119,8 @@ func (l *loader) importEntry(ctx context.Context, entry Import) ([]Imported, Pro
 				lacking = append(lacking, *w)
 			}
 		}
-		if round == maxRounds || !l.mountCommits(ctx, lacking) {
+		again := l.mountCommits(ctx, lacking, round > 0) || round == 0 && len(l.fleet.pinned) > 0
+		if round == maxRounds || !again {
 			return targets, problems, nil
 		}
 	}

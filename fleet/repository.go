@@ -36,8 +36,10 @@ type Repository struct {
 	// Exact says that Wanted is the id of a commit, which needs no lock. Nobody declares such a repository: an object of
 	// another tool names it.
 	Exact bool
-	File  string
-	Line  int
+	// Nested is GitCommit.Nested.
+	Nested bool
+	File   string
+	Line   int
 }
 
 // Mounts returns the content of other repositories, at the commits that the tree's sluice.lock pins.

@@ -22,7 +22,7 @@ import (
 const maxOther = 1 << 30
 
 // maxPublic limits the bytes of one answer to FetchPublic.
-const maxPublic = 256 << 20
+const maxPublic = 128 << 20
 
 // maxAdvertised limits the bytes of the list of refs of another repository, and maxRefs its branches and tags. Process
 // memory holds them.

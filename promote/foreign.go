@@ -12,9 +12,8 @@ import (
 )
 
 // resolve says what a person does about a foreign commit on an environment's branch. While a rollback waits, that is to
-// go on with it. The commit to hydrate comes from
-// the states in the record, newest last: whoever made the foreign commit may have changed the one that the branch
-// names.
+// go on with it. The commit to hydrate comes from the states in the record, newest last: whoever made the foreign commit
+// may have changed the one that the branch names.
 func resolve(h *hydrate.Hydrator, e fleet.Environment, st *branch.State, record rollout.Record) string {
 	if record.Rollback != nil { // it is what the person wants now, and renders nothing
 		return admit.Resolve(st.Origin, h.Branches, fmt.Sprintf("run `sluice rollback %s --overwrite-foreign`, which goes on with the rollback",

@@ -46,11 +46,11 @@ func NotStopped(ctx context.Context, h *hydrate.Hydrator, commit gitstore.Commit
 func stopped(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, e fleet.Environment, commit gitstore.Commit,
 	now time.Time,
 ) error {
-	record, err := ReadRecord(ctx, h, e.Name, f.Signers())
+	record, refs, err := readRecordWith(ctx, h, e.Name, f.Signers(), f.BranchPrefixes()...)
 	if err != nil {
 		return fmt.Errorf("environment %s: %w", e.Name, err)
 	}
-	if err := intact(ctx, h, f, e.Name, record); err != nil {
+	if err := intact(ctx, h, f, e.Name, record, refs); err != nil {
 		return fmt.Errorf("environment %s: %w", e.Name, err)
 	}
 	planned, err := rollout.Planned(e.Promotion)
@@ -77,15 +77,13 @@ func stopped(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, e fleet.E
 }
 
 // intact returns an error if the record of an environment, or one of its branches, was set back.
-func intact(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record) error {
-	refs, err := h.Branches.List(ctx, f.BranchPrefixes()...)
-	if err != nil {
-		return err
-	}
+func intact(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record,
+	refs map[string]gitstore.Hash,
+) error {
 	if err := requireRecord(ctx, h, f, environment, record, refs); err != nil {
 		return err
 	}
-	moved, err := setBacks(ctx, h, f, environment, record, refs)
+	moved, err := SetBacks(ctx, h, f, environment, record, refs)
 	if err != nil || len(moved) == 0 {
 		return err
 	}

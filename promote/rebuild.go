@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// RebuildRecords writes the records again that the state branch lost, from the trailers on the environment branches,
-// and returns them. It halts their environments, because the branches do not tell everything. It leaves every other
-// record as it is. A state branch that is not signed as it must be is an error.
+// RebuildRecords completes the records that the state branch lost, that are old or that cannot be decoded, from the
+// trailers on the environment branches, and returns them. It halts their environments, because the branches do not tell
+// everything. It leaves every other record as it is. A state branch that is not signed as it must be is an error.
 func RebuildRecords(ctx context.Context, h *hydrate.Hydrator, r Request, by, reason string) ([]rollout.Record, error) {
 	s, err := readSnapshot(ctx, h, r)
 	if err != nil {
@@ -25,25 +25,29 @@ func RebuildRecords(ctx context.Context, h *hydrate.Hydrator, r Request, by, rea
 	var names []string
 	for _, e := range s.fleet.Spec.Environments {
 		cause := s.records.broken[e.Name]
-		lost, isLost := errors.AsType[*LostRecordError](cause)
-		branchLost, isBranch := errors.AsType[*LostRecordsError](cause)
-		switch {
-		case cause == nil:
-			continue
-		case isBranch && !branchLost.Tip.IsZero(), !isBranch && !isLost:
-			return nil, cause
-		case !s.states[e.Name].Exists() || len(e.After) == 0:
+		if cause == nil || len(e.After) == 0 {
 			continue
 		}
-		version := s.records.known[e.Name].Sequence
-		if isLost {
+		if _, unsigned := errors.AsType[*gitstore.SignatureError](cause); unsigned {
+			return nil, cause
+		}
+		if _, refused := errors.AsType[*RecordsError](cause); !refused {
+			return nil, cause // it cannot be read now
+		}
+		old := s.records.known[e.Name]
+		version := old.Sequence
+		err := requireRecord(ctx, h, s.fleet, e.Name, old, s.refs)
+		if lost, ok := errors.AsType[*LostRecordError](err); ok {
 			version = lost.Needed
+		} else if err != nil {
+			return nil, err
 		}
 		history, err := s.restored(ctx, e.Name)
 		if err != nil {
 			return nil, err
 		}
-		rebuilt, names = append(rebuilt, rollout.Rebuild(e.Name, history, version+1, by, reason, r.Now)), append(names, e.Name)
+		rebuilt = append(rebuilt, rollout.Rebuild(old, history, version+1, by, reason, r.Now))
+		names = append(names, e.Name)
 	}
 	if len(rebuilt) == 0 {
 		return nil, nil

@@ -40,7 +40,7 @@ func RepairBranches(ctx context.Context, h *hydrate.Hydrator, r Request, want Re
 	if !ok {
 		return nil, nil, fmt.Errorf("%w %q", ErrNoEnvironment, want.Environment)
 	}
-	if found, err = setBacks(ctx, h, p.fleet, e.Name, p.records.known[e.Name], p.refs); err != nil || len(found) == 0 {
+	if found, err = SetBacks(ctx, h, p.fleet, e.Name, p.records.known[e.Name], p.refs); err != nil || len(found) == 0 {
 		return found, nil, err
 	}
 	w, err := h.Store.NewWriter()
@@ -52,12 +52,16 @@ func RepairBranches(ctx context.Context, h *hydrate.Hydrator, r Request, want Re
 	switch {
 	case want.Restore:
 		done, err = f.restore(ctx, found)
-	case want.Adopt && slices.ContainsFunc(found, SetBack.Deleted):
-		err = errors.New("a deleted branch has no state to keep: use --restore, or promote with --recreate")
-	case want.Adopt && found[0].Cluster == "":
-		done, err = f.adopt(ctx, found)
 	case want.Adopt:
-		done, err = f.adoptClusters(ctx, found)
+		there := slices.DeleteFunc(slices.Clone(found), SetBack.Deleted) // what was deleted stays so
+		switch {
+		case found[0].Cluster == "" && found[0].Deleted(), len(there) == 0:
+			err = errors.New("a deleted branch has no state to keep: use --restore, or promote with --recreate")
+		case found[0].Cluster == "":
+			done, err = f.adopt(ctx, there)
+		default:
+			done, err = f.adoptClusters(ctx, there)
+		}
 	}
 	return found, done, err
 }
@@ -111,7 +115,8 @@ func (f *repairer) restore(ctx context.Context, found []SetBack) ([]string, erro
 		done = append(done, fmt.Sprintf("%s is back at %s", b.Branch, b.Had.Short()))
 	}
 	if err := f.recorder.pusher.push(ctx, f.w, moves); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w (if the server lacks a commit, push it: `git push --force origin %s:refs/heads/%s`)", err,
+			found[0].Had, found[0].Branch)
 	}
 	return done, f.recorder.apply(ctx, f.e.Name, repair)
 }
@@ -136,8 +141,13 @@ func (f *repairer) adopt(ctx context.Context, found []SetBack) ([]string, error)
 	if st.Foreign != "" {
 		return nil, fmt.Errorf("%s has no state that Sluice made: %s: use --restore", st.Branch, st.Foreign)
 	}
-	if len(record.Ran) == 0 {
-		return nil, fmt.Errorf("the record of %s does not say what ran: use --restore", f.e.Name)
+	if !slices.ContainsFunc(record.Ran, func(p rollout.PastState) bool { return p.Tree == st.Tip.Tree.String() }) {
+		return nil, fmt.Errorf("%s has a state that %s never ran, so it is not kept without the gates: use --restore, and promote that commit", st.Branch, f.e.Name)
+	}
+	if record.Has(st.Tip.Tree.String()) { // another commit of what runs anyway
+		repair := f.event(rollout.EventRepair)
+		repair.Tip, repair.Tips = st.Tip.Hash.String(), tipsOf(found)
+		return []string{fmt.Sprintf("%s has what it had", st.Branch)}, f.record(ctx, repair)
 	}
 	a := rollout.Action{Kind: rollout.DoRollback, Source: st.Source(), Reason: f.want.Reason, By: f.want.By}
 	tip, err := f.recorder.pusher.commit(f.w, st.Tip.Tree, st.Tip.Hash, f.request.Trunk,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -78,20 +80,24 @@ func lostSince(ctx context.Context, h *hydrate.Hydrator, seen, tip gitstore.Hash
 	if newer {
 		return nil
 	}
-	rebuilt, err := isRebuilt(ctx, h, tip)
+	rebuilt, err := isRebuilt(ctx, h, seen, tip)
 	if err != nil || rebuilt {
 		return err
 	}
 	return &LostRecordsError{Seen: seen, Tip: tip}
 }
 
-// isRebuilt reports whether the records up to a commit of the state branch replace lost ones: a person said so with
-// `sluice repair state`.
-func isRebuilt(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Hash) (bool, error) {
+// isRebuilt reports whether the records up to a commit of the state branch replace the lost ones up to seen: a person
+// said so with `sluice repair state`. What seen already contains replaced earlier ones.
+func isRebuilt(ctx context.Context, h *hydrate.Hydrator, seen, tip gitstore.Hash) (bool, error) {
 	at, err := h.Store.Commit(ctx, tip)
 	for err == nil {
 		if branch.Trailer(at.Message, branch.TrailerRebuilt) != "" {
-			return true, nil
+			before, err := h.Store.IsAncestor(ctx, at.Hash, seen)
+			if err != nil && !unknownHistory(err) {
+				return false, err
+			}
+			return !before, nil
 		}
 		if len(at.Parents) == 0 {
 			return false, nil
@@ -105,32 +111,39 @@ func isRebuilt(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Hash) (boo
 // moved with.
 type LostRecordError struct {
 	Environment string
-	Version     int    // of the record; 0: there is none
+	Version     int    // of the record; 0: there is none, or it has no version
 	Branch      string // one that was moved with a newer record
 	Needed      int    // the version of that record
 }
 
 // Error names the next step.
 func (e *LostRecordError) Error() string {
-	is := "is missing"
+	is := "is missing or has no version"
 	if e.Version > 0 {
-		is = fmt.Sprintf("is an old one: version %d", e.Version)
+		is = fmt.Sprintf("is an old one (version %d)", e.Version)
 	}
-	return fmt.Sprintf("%s on branch %s %s, and %s was moved with version %d of it, so nothing is promoted: somebody has removed approvals, holds, halts or freezes: "+
-		"push the branch again from a clone that still has it, or rebuild the record with `sluice repair state --reason WHY`", rollout.RecordPath(e.Environment),
-		rollout.StateBranch, is, e.Branch, e.Needed)
+	return fmt.Sprintf("%s on branch %s %s, and %s was moved with version %d, so nothing is promoted: approvals, holds, halts or freezes can be lost; push the branch again from a clone that still has it, or rebuild the record with `sluice repair state --reason WHY`",
+		rollout.RecordPath(e.Environment), rollout.StateBranch, is, e.Branch, e.Needed)
 }
 
-// requireRecord returns a *RecordsError with a *LostRecordError if a branch of an environment was moved with a newer
-// record than this one.
+// maxVersion bounds the version that a trailer names: an environment that stores a record each second needs 60 years.
+const maxVersion = math.MaxInt32 - 1
+
+// requireRecord returns a *RecordsError with a *LostRecordError if Sluice moved a branch of an environment with a newer
+// record than this one. Commits of others name no version.
 func requireRecord(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record,
 	refs map[string]gitstore.Hash,
 ) error {
-	names := []string{f.EnvironmentBranch(environment)}
-	for _, c := range f.ClustersOf(environment) {
-		names = append(names, f.ClusterBranch(c))
+	e, ok := f.Environment(environment)
+	if !ok || len(e.After) == 0 {
+		return nil // it follows the trunk, whatever its record says
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return refs[name].IsZero() })
+	owners := map[string]branch.Owner{f.EnvironmentBranch(environment): {Environment: environment}}
+	for _, c := range f.ClustersOf(environment) {
+		owners[f.ClusterBranch(c)] = branch.Owner{Environment: environment, Cluster: c.Name}
+	}
+	maps.DeleteFunc(owners, func(name string, _ branch.Owner) bool { return refs[name].IsZero() })
+	names := slices.Sorted(maps.Keys(owners))
 	var tips []gitstore.Hash
 	for _, name := range names {
 		tips = append(tips, refs[name])
@@ -144,11 +157,19 @@ func requireRecord(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, env
 		if err != nil {
 			return err
 		}
-		if branch.Trailer(tip.Message, branch.TrailerEnvironment) != environment {
-			continue // the cluster was in another environment
+		if branch.Trailer(tip.Message, branch.TrailerRecord) == "" {
+			continue
 		}
-		version, err := strconv.Atoi(branch.Trailer(tip.Message, branch.TrailerRecord))
-		if err == nil && version > max(record.Sequence, lost.Needed) { // other commits name no version
+		origin, err := branch.Inspect(ctx, h.Store, tip, owners[name], f.Signers())
+		if err != nil {
+			return err
+		}
+		message := origin.Rendered.Message
+		if origin.Foreign != "" || branch.Trailer(message, branch.TrailerEnvironment) != environment {
+			continue // the latter: the cluster was in another environment
+		}
+		version, err := strconv.Atoi(branch.Trailer(message, branch.TrailerRecord))
+		if err == nil && version <= maxVersion && version > max(record.Sequence, lost.Needed) { // otherwise it names none
 			lost.Branch, lost.Needed = name, version
 		}
 	}
@@ -166,12 +187,12 @@ type LostRecordsError struct {
 
 // Error names both commits and the next step.
 func (e *LostRecordsError) Error() string {
-	is, accept := "is gone", "delete the service's clone of the repository"
+	is, accept := "is gone", "run `sluice repair state`"
 	if !e.Tip.IsZero() {
 		is = "is at " + e.Tip.String()
 		accept = fmt.Sprintf("push a merge of both (`git commit-tree -S -p %s -p %s %s^{tree}`)", e.Tip, e.Seen, e.Tip)
 	}
-	return fmt.Sprintf("branch %s %s and does not contain %s, which it had before, so nothing is promoted: somebody has removed approvals, holds, halts or freezes: "+
+	return fmt.Sprintf("branch %s %s and does not contain %s, which it had before, so nothing is promoted: approvals, holds, halts or freezes can be lost: "+
 		"restore it with `git push --force origin %s:refs/heads/%s`, or %s to accept the loss", rollout.StateBranch, is,
 		e.Seen, e.Seen, rollout.StateBranch, accept)
 }

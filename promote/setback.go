@@ -42,9 +42,9 @@ func (b SetBack) advice(environment string) string {
 		b, environment)
 }
 
-// setBacks lists the branches of an environment that do not contain the commit in its record, the environment's own
+// SetBacks lists the branches of an environment that do not contain the commit in its record, the environment's own
 // first. Retired clusters are not among them.
-func setBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record,
+func SetBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record,
 	refs map[string]gitstore.Hash,
 ) ([]SetBack, error) {
 	var out []SetBack
@@ -88,22 +88,25 @@ func setBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environm
 	return out, nil
 }
 
-// contains reports whether a commit is tip or one of its first parents. The
-// record is written again after each move, so the commit is close unless somebody set the branch back.
+// contains reports whether a commit is tip or one of its ancestors. The record is written again after each move, so it
+// is mostly a parent.
 func contains(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, commit gitstore.Hash) (bool, error) {
-	for at := tip; ; {
+	if tip.Hash == commit || slices.Contains(tip.Parents, commit) {
+		return true, nil
+	}
+	ok, err := h.Store.IsAncestor(ctx, commit, tip.Hash)
+	if err == nil || !unknownHistory(err) {
+		return ok, err
+	}
+	for at := tip; len(at.Parents) > 0; { // the commit may be nowhere any more, but the history of tip tells
+		if at, err = parent(ctx, h, at); err != nil {
+			return false, err
+		}
 		if at.Hash == commit {
 			return true, nil
 		}
-		if len(at.Parents) == 0 {
-			return false, nil
-		}
-		next, err := parent(ctx, h, at)
-		if err != nil {
-			return false, err
-		}
-		at = next
 	}
+	return false, nil
 }
 
 // parent reads the first parent of a commit on a rendered branch.
@@ -118,7 +121,7 @@ func parent(ctx context.Context, h *hydrate.Hydrator, of gitstore.Commit) (gitst
 // tips of the others.
 func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 	e := s.Environment.Name
-	moved, err := setBacks(ctx, o.hydrator, o.fleet, e, s.Record, o.refs)
+	moved, err := SetBacks(ctx, o.hydrator, o.fleet, e, s.Record, o.refs)
 	if err != nil {
 		return err
 	}
@@ -135,7 +138,7 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 			o.states[e].Branch, s.Record.Holds[0], e)
 	}
 	if s.Running.Foreign == "" {
-		s.Record.Tip = s.Running.Commit // "" once somebody creates a deleted branch again
+		s.Record.Tip = s.Running.Commit // "" with --recreate: any commit may come next
 	}
 	tips := map[string]string{}
 	for i := range s.Clusters {

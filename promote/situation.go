@@ -101,7 +101,7 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 	case ok && len(e.After) > 0 && st.Exists(): // other commits have the source's dates
 		out.Since = st.Tip.Committer.When
 	}
-	moved, err := setBacks(ctx, o.hydrator, o.fleet, name, o.records.known[name], o.refs)
+	moved, err := SetBacks(ctx, o.hydrator, o.fleet, name, o.records.known[name], o.refs)
 	if err != nil {
 		return out, err
 	}

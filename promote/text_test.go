@@ -42,16 +42,18 @@ func TestForeignCommitNamesTheNextStep(t *testing.T) {
 		s.Git("commit", "-q", "-m", "by hand")
 		s.Git("switch", "-q", "main")
 	}
-	for name, c := range map[string]rollout.EventKind{
-		"promote":  rollout.EventPromote,
-		"rollback": rollout.EventRollback,
+	for name, c := range map[string]struct {
+		kind rollout.EventKind
+		next string
+	}{
+		"promote":  {rollout.EventPromote, "`sluice hydrate --env prod --commit " + commit[:10] + " --overwrite-foreign`"},
+		"rollback": {rollout.EventRollback, "`sluice rollback prod --overwrite-foreign`"},
 	} {
-		_, text := s.run(func(r *promote.Request) { r.DryRun = true }, ordered(c, name, nil))
-		if n := strings.Count(text, "`sluice hydrate --env prod --commit "+commit[:10]+
-			" --overwrite-foreign`"); n != 1 {
+		_, text := s.run(func(r *promote.Request) { r.DryRun = true }, ordered(c.kind, name, nil))
+		if n := strings.Count(text, c.next); n != 1 {
 			t.Errorf("%s: the status names the command %d times:\n%s", name, n, text)
 		}
-		if c == rollout.EventPromote {
+		if c.kind == rollout.EventPromote {
 			wants(t, name, []string{text}, "what dev runs is unknown: env/dev: its commit")
 		}
 	}

@@ -56,7 +56,7 @@ func TestInvalidRecords(t *testing.T) {
 	} {
 		_, err := rollout.DecodeRecord("prod", []byte(head+c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) ||
-			!strings.Contains(err.Error(), "run `sluice repair state`") {
+			!strings.Contains(err.Error(), "`sluice repair state`") {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}

@@ -9,13 +9,14 @@ type RestoredState struct {
 	Back *Rollback
 }
 
-// Rebuild returns a record for an environment whose record was lost, from the history of its branch, oldest first. It
-// holds what every rollback took back; the next observation ends the holds that newer commits have passed. It halts the
-// environment, because the history does not tell freezes, halts, approvals and requests. version is at least the one
-// that the branches name.
-func Rebuild(environment string, history []RestoredState, version int, by, reason string, at time.Time) Record {
-	r := NewRecord(environment)
-	r.Sequence = version
+// Rebuild completes a record that is an old one, or empty, from the history of the environment's branch, oldest first. It
+// keeps the freezes, holds and times that the old record still has, and holds what every later
+// rollback took back; the next observation ends the holds that newer commits have passed. It halts the environment,
+// because the history does not tell freezes, halts, approvals and requests. version is that of the new record.
+func Rebuild(old Record, history []RestoredState, version int, by, reason string, at time.Time) Record {
+	r := old.clone()
+	r.Sequence, r.Request, r.Approvals, r.Progress, r.Ran = version, nil, nil, nil, nil
+	r.Offered, r.Opened, r.Declined, r.Rollback, r.Tip, r.Tips = nil, nil, nil, nil, "", nil
 	at = at.UTC().Truncate(time.Second)
 	for i, s := range history {
 		if i < len(history)-1 { // the next observation adds what runs
@@ -27,7 +28,10 @@ func Rebuild(environment string, history []RestoredState, version int, by, reaso
 			r.Holds = withHolds(r.Holds, taken.holds(s.At.UTC())...)
 		}
 	}
-	r.Halt = &Halt{By: by, Reason: "its record was rebuilt, and freezes, halts, approvals and requests from before are not known", At: at}
+	r.Halt = &Halt{
+		By: by, At: at,
+		Reason: "its record was rebuilt, and later freezes, halts, approvals and requests are not known",
+	}
 	r.logCommand(Event{Kind: EventRepair, By: by, Reason: reason, At: at, Target: "the record"})
 	return r.bounded()
 }

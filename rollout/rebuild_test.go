@@ -16,7 +16,11 @@ func TestRebuild(t *testing.T) {
 			Source: rollout.Source{Commit: commit}, Tree: tree, At: at.Add(time.Duration(hours) * time.Hour),
 		}
 	}
-	r := rollout.Rebuild("prod", []rollout.RestoredState{
+	old := rollout.NewRecord("prod")
+	old.Sequence = 3
+	old.Freezes = []rollout.Freeze{{Target: "us-1", From: at, Reason: "the fair", By: "noa"}}
+	old.Request = &rollout.Request{Source: rollout.Source{Commit: "cccccccc"}, By: "noa", At: at}
+	r := rollout.Rebuild(old, []rollout.RestoredState{
 		{PastState: state("aaaaaaaa", "t1", 0)},
 		{PastState: state("bbbbbbbb", "t2", 1)},
 		{PastState: state("aaaaaaaa", "t3", 2), Back: &rollout.Rollback{
@@ -44,6 +48,9 @@ func TestRebuild(t *testing.T) {
 	}
 	if back.Halt == nil || back.Halt.By != "noa" || back.Sequence != 8 || back.Progress != nil || back.Request != nil {
 		t.Errorf("the record is %+v, want it halted by noa, in version 8, with nothing under way", back)
+	}
+	if len(back.Freezes) != 1 || back.Freezes[0].Target != "us-1" {
+		t.Errorf("freezes are %v, want the one that the old record still has", back.Freezes)
 	}
 	if n := len(back.Commands); n != 1 || back.Commands[0].Verb != rollout.EventRepair {
 		t.Errorf("commands are %v, want the repair", back.Commands)

@@ -17,7 +17,7 @@ import (
 // exist.
 func DecodeRecord(environment string, data []byte) (Record, error) {
 	fail := func(err error) (Record, error) {
-		return Record{}, fmt.Errorf("%s on branch %s: %w: correct the file on that branch, or remove it and run `sluice repair state`", RecordPath(environment), StateBranch, err)
+		return Record{}, fmt.Errorf("%s on branch %s: %w: correct the file on that branch, or rebuild it with `sluice repair state`", RecordPath(environment), StateBranch, err)
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return NewRecord(environment), nil
@@ -82,6 +82,9 @@ func (r Record) validate() error {
 		if err := h.validate(); err != nil {
 			return fmt.Errorf("holds[%d]: %w", i, err)
 		}
+	}
+	if r.Sequence < 0 {
+		return errors.New("sequence is negative")
 	}
 	if b := r.Rollback; b != nil && b.Tree == "" {
 		return errors.New("rollback names no tree")

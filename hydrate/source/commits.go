@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -43,10 +44,57 @@ func (d direct) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
 	if err != nil {
 		return err
 	}
-	if err := d.store.FetchPinned(ctx, c.URL, d.credentials(c.URL), h); err != nil {
+	if c.Nested {
+		err = d.store.FetchPublic(ctx, c.URL, nil, h)
+	} else {
+		err = d.store.FetchPinned(ctx, c.URL, d.credentials(c.URL), h)
+	}
+	if err != nil {
 		return &AgainError{err}
 	}
 	return nil
+}
+
+// slowCommits remembers for a while which commits could not be fetched, so that a host that does not answer delays
+// neither each read of the fleet nor, for long, one of them: people halt and roll back while a host is down. It is safe
+// for concurrent use.
+type slowCommits struct {
+	mu     sync.Mutex
+	failed map[fleet.GitCommit]error
+}
+
+const (
+	patience = 15 * time.Second // for all commits that one read of a fleet fetches
+	pause    = time.Minute      // before the same commit is asked for again
+)
+
+// fetch fetches a commit through c within the context limited of one read, unless it failed a moment ago. ctx is the
+// caller's.
+func (s *slowCommits) fetch(ctx, limited context.Context, c Commits, at fleet.GitCommit) error {
+	s.mu.Lock()
+	err := s.failed[at]
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err = c.FetchCommit(limited, at); err == nil || ctx.Err() != nil || errors.Is(err, ErrUnasked) {
+		return err // a host that becomes known is asked at once
+	}
+	if limited.Err() != nil {
+		err = &AgainError{fmt.Errorf("the content of other repositories did not arrive within %s: %w", patience, err)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		s.failed = map[fleet.GitCommit]error{}
+	}
+	s.failed[at] = err
+	time.AfterFunc(pause, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.failed, at)
+	})
+	return err
 }
 
 // KnownHosts fetches commits only from hosts from which a trusted commit takes content, and with credentials only from
@@ -71,7 +119,7 @@ type fetching struct {
 }
 
 // maxFetched bounds the commits that one KnownHosts fetches.
-const maxFetched = 200
+const maxFetched = 50
 
 // NewKnownHosts returns a KnownHosts that refuses every host before Trust or Learn names a commit, except that of the
 // store's own remote.
@@ -80,13 +128,18 @@ func NewKnownHosts(store *gitstore.Store, credentials Credentials, caBundle []by
 		store: store, credentials: credentials, caBundle: caBundle,
 		hosts: map[string]bool{}, urls: map[string]bool{}, fetched: map[fleet.GitCommit]*fetching{},
 	}
-	k.know(store.RemoteURL())
+	k.know(store.RemoteURL(), false)
 	return k
 }
 
-func (k *KnownHosts) know(address string) {
+// know makes a host known, and an address for which credentials may be used, unless nested: then somebody else's content
+// names it.
+func (k *KnownHosts) know(address string, nested bool) {
 	if host := hostOf(address); host != "" {
-		k.hosts[host], k.urls[address] = true, true
+		k.hosts[host] = true
+		if !nested {
+			k.urls[address] = true
+		}
 	}
 }
 
@@ -104,10 +157,10 @@ func (k *KnownHosts) Trust(v *View) {
 	defer k.mu.Unlock()
 	k.trusts = true
 	for _, r := range v.Fleet.Repositories {
-		k.know(r.URL)
+		k.know(r.URL, false)
 	}
 	for _, c := range v.Fleet.Commits() {
-		k.know(c.URL)
+		k.know(c.URL, c.Nested)
 	}
 }
 
@@ -134,7 +187,7 @@ func (k *KnownHosts) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
 	}
 	k.mu.Lock()
 	if k.learning {
-		k.know(c.URL)
+		k.know(c.URL, c.Nested)
 	}
 	known, named, trusts := k.hosts[hostOf(c.URL)], k.urls[c.URL], k.trusts
 	f := k.fetched[c]
@@ -153,7 +206,7 @@ func (k *KnownHosts) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
 		return fmt.Errorf("%w: the change names more than %d commits of other repositories", ErrUnasked, maxFetched)
 	}
 	f.once.Do(func() {
-		if named && k.credentials != nil {
+		if named && !c.Nested && k.credentials != nil {
 			f.err = k.store.FetchPinned(ctx, c.URL, k.credentials(c.URL), h)
 		} else {
 			f.err = k.store.FetchPublic(ctx, c.URL, k.caBundle, h)

@@ -27,6 +27,9 @@ type mounts struct {
 	alone       bool
 	only        []Pinned                 // with alone, the commits that are read all the same
 	commits     Commits                  // nil: only repositories that the fleet declares
+	slow        *slowCommits             // of earlier reads
+	fetching    context.Context          // limits the time for commits; nil until the first one is fetched
+	end         context.CancelFunc       // of fetching
 	found       map[string]gitstore.Hash // trees of repositories, by name
 	missing     map[string]error         // of the others
 
@@ -108,10 +111,13 @@ func (m *mounts) treeOf(ctx context.Context, r *fleet.Repository) (gitstore.Hash
 // exact returns the tree of a commit that nobody declares. The store computes the ids of what it gets, so the commit is
 // the one that was asked for.
 func (m *mounts) exact(ctx context.Context, r *fleet.Repository) (gitstore.Hash, error) {
-	at := fleet.GitCommit{URL: r.URL, Commit: r.Wanted}
+	at := fleet.GitCommit{URL: r.URL, Commit: r.Wanted, Nested: r.Nested}
 	commit, err := gitstore.ParseHash(r.Wanted)
 	if err == nil {
-		err = m.commits.FetchCommit(ctx, at)
+		if m.fetching == nil {
+			m.fetching, m.end = context.WithTimeout(ctx, patience)
+		}
+		err = m.slow.fetch(ctx, m.fetching, m.commits, at)
 	}
 	var c gitstore.Commit
 	if err == nil {

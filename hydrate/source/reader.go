@@ -41,6 +41,7 @@ type Reader struct {
 	mu    sync.Mutex
 	views *lru.Cache[*View] // by the bytes of the tree's hash; with mu held, only one caller reads a tree
 	loads int               // since the loader's cache was last emptied
+	slow  slowCommits
 }
 
 // Limits of the caches, for a long-running service.
@@ -171,8 +172,9 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	m := &mounts{
 		store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost,
 		credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree,
-		commits: r.fetcher(), found: map[string]gitstore.Hash{}, missing: map[string]error{},
+		commits: r.fetcher(), slow: &r.slow, end: func() {}, found: map[string]gitstore.Hash{}, missing: map[string]error{},
 	}
+	defer func() { m.end() }()
 	f, problems := r.moved(ctx, m.snap)
 	if f == nil {
 		loader := r.loader

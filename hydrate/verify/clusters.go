@@ -32,6 +32,19 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 		out.Held = append(out.Held, h.String())
 	}
 	e, _ := r.fleet.Environment(out.Environment)
+	if len(e.After) > 0 {
+		refs, err := r.h.Branches.List(ctx, r.fleet.BranchPrefixes()...) // after the record, which names the tips
+		if err != nil {
+			return err
+		}
+		moved, err := promote.SetBacks(ctx, r.h, r.fleet, out.Environment, record, refs)
+		if err != nil {
+			return err
+		}
+		for _, b := range moved {
+			out.Foreign = append(out.Foreign, Signature{Branch: b.Branch, Commit: b.Has.Hash.String(), Reason: b.String()})
+		}
+	}
 	merged := e.Promotion.Mode == "request" && record.Knows(st.Tip.Tree.String()) // the forge's merge or squash
 	if st.Foreign != "" && st.Origin.Unsigned == nil && !merged {
 		out.Foreign = append(out.Foreign, Signature{Branch: out.Branch, Commit: out.Commit, Reason: st.Foreign})

@@ -67,7 +67,7 @@ type Verification struct {
 	Exceptions  []string     `json:"exceptions,omitempty"`
 	Held        []string     `json:"held,omitempty"` // descriptions of holds
 	Differences []Difference `json:"differences,omitempty"`
-	// commits that Sluice did not make, whatever they change: hydrate and promote refuse the branch
+	// tips that Sluice did not make, whatever they change, or that somebody set a branch back to
 	Foreign  []Signature       `json:"foreign,omitempty"`
 	Failures []hydrate.Failure `json:"failures,omitempty"`
 }

@@ -270,7 +270,7 @@ func (i *importer) thisCommit(url, revision string) error {
 		if commitID.MatchString(revision) {
 			return fmt.Errorf("%s %w", url, errElsewhere)
 		}
-		return fmt.Errorf("%s %w: the revision %q can move (a commit id of 40 digits can not)", url, errElsewhere,
+		return fmt.Errorf("%s %w: the revision %q can move (a commit id of 40 digits cannot)", url, errElsewhere,
 			cmp.Or(revision, "HEAD"))
 	}
 	revision = strings.TrimPrefix(revision, "refs/heads/")

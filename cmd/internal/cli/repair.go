@@ -93,19 +93,18 @@ func (r *repairOptions) branches(ctx context.Context, o IO, s *app.Session, requ
 	for _, b := range found {
 		fmt.Fprintln(o.Err, safetext.Line(b.String()))
 	}
-	switch {
-	case len(found) == 0:
-		fmt.Fprintf(o.Err, "no branch of %s was set back\n", r.want.Environment)
-	case !r.want.Restore && !r.want.Adopt:
-		fmt.Fprintf(o.Err, "`sluice repair %s --restore` brings back what the branches had; `sluice repair %[1]s --adopt --reason WHY` keeps what they have, as a rollback\n",
-			r.want.Environment)
-		return &exitError{code: ExitDiffers}
-	}
 	for _, line := range done {
 		fmt.Fprintln(o.Err, safetext.Line(line))
 	}
-	list, err := r.look(ctx, o, s, trunk, len(found) == 0)
-	return r.showAll(o, list, r.want.Environment, err)
+	if len(found) == 0 {
+		fmt.Fprintf(o.Err, "no branch of %s was set back\n", r.want.Environment)
+	}
+	repaired := r.want.Restore || r.want.Adopt
+	list, err := r.look(ctx, o, s, trunk, len(found) == 0 || !repaired)
+	if err := r.showAll(o, list, r.want.Environment, err); err != nil || len(found) == 0 || repaired {
+		return err
+	}
+	return &exitError{code: ExitDiffers}
 }
 
 // state rebuilds records.
