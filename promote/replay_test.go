@@ -209,6 +209,14 @@ func TestRebuiltRecordsAreAccepted(t *testing.T) {
 	if list, err := promote.RebuildRecords(t.Context(), s.Hydrator(2), r, "mia", "again"); err != nil || len(list) > 0 {
 		t.Errorf("nothing is lost any more, but rebuilt: %+v, %v", list, err)
 	}
+	before := s.Git("rev-parse", rollout.StateBranch) // contains the rebuilt record, which accepts no later loss
+	if err := s.lookFrom(mirror, []promote.Command{ordered(rollout.EventFreeze, "2", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	s.Git("update-ref", "refs/heads/"+rollout.StateBranch, before)
+	if err := s.lookFrom(mirror, nil); err == nil || !strings.Contains(err.Error(), "does not contain") {
+		t.Errorf("the mirror accepts records that were set back after a repair: %v", err)
+	}
 }
 
 // recordOf returns the error of a pass over the repository itself, which has no notes of a mirror.
