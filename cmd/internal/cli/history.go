@@ -80,7 +80,7 @@ type historyEntry struct {
 	// Trailers of the commit.
 	Trailers map[string][]string `json:"trailers,omitempty"`
 	// Verb of a command.
-	Verb string `json:"verb,omitempty" jsonschema:"enum=approve,enum=cancel,enum=freeze,enum=unfreeze,enum=halt,enum=resume,enum=expedited"`
+	Verb string `json:"verb,omitempty" jsonschema:"enum=approve,enum=cancel,enum=freeze,enum=unfreeze,enum=halt,enum=resume,enum=expedited,enum=repair"`
 	// Scope of a command: clusters, a wave, apps, or the tree that was approved.
 	Scope string `json:"scope,omitempty"`
 	// Reason of a command.
