@@ -219,6 +219,17 @@ func TestRebuiltRecordsAreAccepted(t *testing.T) {
 	}
 }
 
+// rebuild rebuilds the records that are lost.
+func (s *stage) rebuild() {
+	s.T.Helper()
+	list, err := promote.RebuildRecords(s.T.Context(), s.Hydrator(2), promote.Request{
+		Trunk: s.tip(), Now: s.now, Adapters: s.adapters(),
+	}, "mia", "lost")
+	if err != nil || len(list) == 0 {
+		s.T.Fatalf("rebuilt: %+v, %v", list, err)
+	}
+}
+
 // recordOf returns the error of a pass over the repository itself, which has no notes of a mirror.
 func (s *stage) recordOf() error {
 	s.T.Helper()

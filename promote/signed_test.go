@@ -248,7 +248,8 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 	}
 }
 
-// TestDeletedBranchOfUnknownHistory: without a record, only a cluster branch shows that an environment branch existed.
+// TestDeletedBranchOfUnknownHistory: without a record, or with one that was rebuilt, only a cluster branch shows that an
+// environment branch existed.
 // If no listed signer made its tip, the message names that commit, and nothing is created until --recreate. A signed
 // tip shows the deletion, and without any branch of a cluster the environment begins anew.
 func TestDeletedBranchOfUnknownHistory(t *testing.T) {
@@ -260,7 +261,11 @@ func TestDeletedBranchOfUnknownHistory(t *testing.T) {
 		change  func(s *stage) (commit string)
 		message string // "": the environment begins anew
 	}{
-		"signed clusters": {func(*stage) string { return "" }, "somebody deleted env/prod (cluster/"},
+		"signed clusters": {func(s *stage) string {
+			s.rebuild()
+			s.look(nil, ordered(rollout.EventResume, "r", nil))
+			return ""
+		}, "somebody deleted env/prod (cluster/"},
 		"unsigned cluster": {func(s *stage) (commit string) {
 			for line := range strings.SplitSeq(s.branches("cluster/prod*"), "\n") {
 				forged := s.forge(strings.TrimPrefix(strings.Fields(line)[0], "refs/heads/"))
