@@ -123,13 +123,18 @@ func (s *Store) FetchPinned(ctx context.Context, address string, auth Auth, comm
 	if err != nil {
 		return err
 	}
+	return s.fetchOne(ctx, e, commit, func() bool { return s.Has(commit) }) // another fetch may have added it
+}
+
+// fetchOne fetches a commit from one repository, one caller at a time, unless had says that nothing is left to fetch.
+func (s *Store) fetchOne(ctx context.Context, e endpoint, commit Hash, had func() bool) error {
 	select {
 	case s.fetching <- struct{}{}:
 		defer func() { <-s.fetching }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if s.Has(commit) { // another fetch has added it
+	if had() {
 		return nil
 	}
 	want := fetchRequest{objects: []Hash{commit}, depth: 1, filter: packp.FilterBlobNone()}
@@ -157,18 +162,8 @@ func (s *Store) FetchPublic(ctx context.Context, address string, caBundle []byte
 		return fmt.Errorf("%s: the address of a public repository needs no credentials", e.url)
 	}
 	e.most = maxPublic
-	select {
-	case s.fetching <- struct{}{}:
-		defer func() { <-s.fetching }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	want := fetchRequest{objects: []Hash{commit}, depth: 1, filter: packp.FilterBlobNone()}
-	if err := s.fetch(ctx, e, want); err != nil {
+	if err := s.fetchOne(ctx, e, commit, func() bool { return false }); err != nil {
 		return err
-	}
-	if !s.Has(commit) {
-		return fmt.Errorf("%s: the server sent no commit with the id %s", e.url, commit)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

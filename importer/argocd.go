@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/importer/argocd"
+	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
@@ -216,7 +217,7 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 		Keeps:     !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
 		Parent: u.Parent, Set: u.Set, Reads: u.Reads,
 	}
-	if lack, ok := errors.AsType[*argocd.LackError](u.Err); ok {
+	if lack, ok := errors.AsType[*pinned.LackError](u.Err); ok {
 		out.Lacks = &fleet.GitCommit{URL: lack.URL, Commit: lack.Commit}
 	}
 	text, sum := declaredText(u.Object)

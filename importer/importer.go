@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/importer/flux"
+	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 	"github.com/sluice-gitops/sluice/importer/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
@@ -219,7 +220,7 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		Notes:     u.Notes, StandIns: u.StandIns, Err: u.Err,
 		Reads: u.Own, Declared: u.Declared, Object: string(u.Object),
 	}
-	if lack, ok := errors.AsType[*flux.LackError](u.Err); ok {
+	if lack, ok := errors.AsType[*pinned.LackError](u.Err); ok {
 		out.Lacks = &fleet.GitCommit{URL: lack.URL, Commit: lack.Commit}
 	}
 	if u.Parent != (flux.Key{}) {

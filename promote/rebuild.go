@@ -107,8 +107,11 @@ func (e HistoryEntry) rollback() *rollout.Rollback {
 		return nil
 	}
 	reason := cmp.Or(value(branch.TrailerRollback), value(branch.TrailerTakenBack))
-	if reason == "" {
+	switch reason {
+	case "":
 		return nil
+	case noReason:
+		reason = ""
 	}
 	return &rollout.Rollback{
 		To: e.Source, Tree: e.Tree.String(), Wave: value(branch.TrailerWave), Clusters: list(branch.TrailerClusters),

@@ -196,7 +196,7 @@ func (f *repairer) adoptClusters(ctx context.Context, found []SetBack) ([]string
 		return nil, err
 	}
 	back.Stopped = slices.DeleteFunc(back.Stopped, func(name string) bool { return slices.Contains(back.Clusters, name) })
-	done := []string{fmt.Sprintf("%s keep %s, as a rollback", rollout.Few(back.Clusters), to.Source().On(back.Clusters[0]))}
+	done := []string{fmt.Sprintf("kept as a rollback: %s on %s", to.Source().On(back.Clusters[0]), rollout.Few(back.Clusters))}
 	if n := len(found) - len(same); n > 0 {
 		done = append(done, fmt.Sprintf("%s in another state: run the command again", hydrate.Count(n, "cluster")))
 	}

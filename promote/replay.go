@@ -157,19 +157,18 @@ func requireRecord(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, env
 		if err != nil {
 			return err
 		}
-		if branch.Trailer(tip.Message, branch.TrailerRecord) == "" {
-			continue
+		version, err := strconv.Atoi(branch.Trailer(tip.Message, branch.TrailerRecord))
+		if err != nil || version > maxVersion || version <= max(record.Sequence, lost.Needed) {
+			continue // it names no version that Sluice writes, or none that is missing
+		}
+		if branch.Trailer(tip.Message, branch.TrailerEnvironment) != environment {
+			continue // the cluster was in another environment
 		}
 		origin, err := branch.Inspect(ctx, h.Store, tip, owners[name], f.Signers())
 		if err != nil {
 			return err
 		}
-		message := origin.Rendered.Message
-		if origin.Foreign != "" || branch.Trailer(message, branch.TrailerEnvironment) != environment {
-			continue // the latter: the cluster was in another environment
-		}
-		version, err := strconv.Atoi(branch.Trailer(message, branch.TrailerRecord))
-		if err == nil && version <= maxVersion && version > max(record.Sequence, lost.Needed) { // otherwise it names none
+		if origin.Foreign == "" {
 			lost.Branch, lost.Needed = name, version
 		}
 	}

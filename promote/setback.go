@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -78,7 +79,7 @@ func SetBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environm
 		return nil, err
 	}
 	for _, c := range f.ClustersOf(environment) {
-		if c.State == "retired" {
+		if c.Retired() {
 			continue
 		}
 		if err := check(f.ClusterBranch(c), c.Name, record.Tips[c.Name]); err != nil {
@@ -172,15 +173,11 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 // below returns a branch whose name continues another one's as a folder, so that Git cannot have both; "" if there is
 // none.
 func (o *observer) below(name string) string {
-	var out []string
+	first := ""
 	for ref := range o.refs {
-		if len(ref) > len(name) && ref[:len(name)+1] == name+"/" {
-			out = append(out, ref)
+		if strings.HasPrefix(ref, name+"/") && (first == "" || ref < first) {
+			first = ref
 		}
 	}
-	slices.Sort(out)
-	if len(out) == 0 {
-		return ""
-	}
-	return out[0]
+	return first
 }

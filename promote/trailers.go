@@ -13,6 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
+// noReason is the value of a trailer that must be there although nobody gave a reason.
+const noReason = "yes"
+
 // trailers of a commit on an environment branch. record is the version of the environment's record; 0 names none.
 func trailers(e fleet.Environment, a rollout.Action, record int) []gitstore.Trailer {
 	list := []gitstore.Trailer{
@@ -35,7 +38,7 @@ func trailers(e fleet.Environment, a rollout.Action, record int) []gitstore.Trai
 	add(branch.TrailerWorkspaces, strings.Join(a.Workspaces, ", "))
 	add(branch.TrailerLeftOut, strings.Join(a.Without, ", "))
 	if a.Overtakes {
-		add(branch.TrailerNow, cmp.Or(a.Reason, "yes"))
+		add(branch.TrailerNow, cmp.Or(a.Reason, noReason))
 	}
 	if a.Kind == rollout.MoveEnvironment && !a.Overtakes {
 		add(branch.TrailerReason, a.Reason)
@@ -44,7 +47,7 @@ func trailers(e fleet.Environment, a rollout.Action, record int) []gitstore.Trai
 		add(branch.TrailerTakenBack, a.Reason)
 		add(branch.TrailerWave, a.Wave)
 	} else if a.Kind == rollout.DoRollback {
-		add(branch.TrailerRollback, cmp.Or(a.Reason, "yes"))
+		add(branch.TrailerRollback, cmp.Or(a.Reason, noReason))
 		add(branch.TrailerClusters, strings.Join(a.Clusters, ", "))
 		add(branch.TrailerWave, a.Wave)
 	}

@@ -107,8 +107,8 @@ func hashText(h gitstore.Hash) string {
 	return h.String()
 }
 
-// judge returns the judge that a request asks for; nil if nothing is judged, or if the policy that applies has
-// mistakes. mistakes are those, and the mistakes in the policies that would apply after the merge.
+// judge returns the judge that a request asks for; nil if nothing is judged, or if the policy that applies cannot be
+// read. It also returns the mistakes of that policy and of those that would apply after the merge.
 func (l Local) judge(ctx context.Context, r *Request) (judge Judge, mistakes []string, err error) {
 	if r.Policy.IsZero() {
 		return nil, nil, nil

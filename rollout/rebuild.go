@@ -2,10 +2,11 @@ package rollout
 
 import "time"
 
-// RestoredState is a state in the history of an environment branch. Back is the rollback that made it, as its
-// trailers describe it, without From and FromTree, which are the state before; nil if no rollback made it.
+// RestoredState is a state in the history of an environment branch.
 type RestoredState struct {
 	PastState
+	// Back is the rollback that made the state, by its trailers; nil if none did. From and FromTree are empty: they
+	// are the state before.
 	Back *Rollback
 }
 

@@ -31,7 +31,7 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 	for _, h := range record.Holds {
 		out.Held = append(out.Held, h.String())
 	}
-	e, _ := r.fleet.Environment(out.Environment)
+	e, _ := r.fleet.Environment(out.Environment) // Run verifies only environments of this fleet
 	if len(e.After) > 0 {
 		refs, err := r.h.Branches.List(ctx, r.fleet.BranchPrefixes()...) // after the record, which names the tips
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 	"github.com/sluice-gitops/sluice/importer/internal/reach"
 	"github.com/sluice-gitops/sluice/importer/internal/templates"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
@@ -164,8 +165,8 @@ type Problem struct {
 	Cluster string // of all its Applications; "" if they may be on any
 	Origin  Origin
 	Message string
-	Lacks   *LackError // why the message is what it is; nil for other reasons
-	Foreign bool       // a server or another repository describes the Applications, not the commit
+	Lacks   *pinned.LackError // why the message is what it is; nil for other reasons
+	Foreign bool              // a server or another repository describes the Applications, not the commit
 
 	Reads  []string        // files and directories that the Applications may be generated or built from
 	Object manifest.Object // the ApplicationSet; nil for a file
@@ -234,7 +235,7 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 				generated, read, err = i.generate(ctx, f.object)
 			}
 			if err != nil {
-				lack, _ := errors.AsType[*LackError](err)
+				lack, _ := errors.AsType[*pinned.LackError](err) // nil for other reasons
 				i.problems = append(i.problems, Problem{
 					Lacks: lack,
 					App:   setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object),

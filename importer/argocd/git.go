@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 	"github.com/sluice-gitops/sluice/internal/giturl"
 )
 
@@ -267,7 +268,7 @@ var errElsewhere = errors.New("is not this repository, so its content is not ren
 // thisCommit reports why a source is not the commit under review; nil if it is.
 func (i *importer) thisCommit(url, revision string) error {
 	if !i.own[giturl.Key(url)] {
-		if commitID.MatchString(revision) {
+		if pinned.Whole(revision) {
 			return fmt.Errorf("%s %w", url, errElsewhere)
 		}
 		return fmt.Errorf("%s %w: the revision %q can move (a commit id of 40 digits cannot)", url, errElsewhere,

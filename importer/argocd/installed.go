@@ -132,7 +132,7 @@ func installsArchive(name string, data []byte) []Installed {
 	for archive := tar.NewReader(io.LimitReader(unpacked, most)); ; {
 		head, err := archive.Next()
 		if err != nil {
-			return nil
+			return nil // a copy that cannot be read tells no version
 		}
 		if head.Name != "argo-cd/Chart.yaml" {
 			continue
@@ -149,8 +149,8 @@ func installsArchive(name string, data []byte) []Installed {
 	}
 }
 
-// replaced removes what the version of a chart says where values beside it, or in a folder of the chart, name the
-// image.
+// replaced drops the version that a chart implies where its values name an image. The values are beside the chart or in
+// a folder of it.
 func replaced(list []Installed) []Installed {
 	return slices.DeleteFunc(slices.Clone(list), func(one Installed) bool {
 		return one.Chart != "" && slices.ContainsFunc(list, func(other Installed) bool {

@@ -5,32 +5,18 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 )
-
-var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
-
-// LackError means that an Application needs a commit of another repository, or another commit of this one, that the
-// import does not have, and pins it by its whole id.
-type LackError struct {
-	URL, Commit string
-	err         error
-}
-
-// Error is that of a source that pins no commit.
-func (e *LackError) Error() string { return e.err.Error() }
-
-// Unwrap returns it.
-func (e *LackError) Unwrap() error { return e.err }
 
 // contentOf returns an importer of the files that a source names, of the commit under review or of another one. Its
 // paths are relative to its dir.
 func (i *importer) contentOf(url, revision string) (*importer, error) {
 	i = cmp.Or(i.commit, i)
 	err := i.thisCommit(url, revision)
-	if err == nil || !commitID.MatchString(revision) {
+	if err == nil || !pinned.Whole(revision) {
 		return i, err
 	}
 	url = asURL(url)
@@ -44,7 +30,7 @@ func (i *importer) contentOf(url, revision string) (*importer, error) {
 			return i.other(p.Dir)
 		}
 	}
-	return nil, &LackError{URL: url, Commit: revision, err: err}
+	return nil, &pinned.LackError{URL: url, Commit: revision, Err: err}
 }
 
 // asURL returns an address in the form that git writes as user@host:path as a URL.

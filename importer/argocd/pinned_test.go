@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gitops/sluice/importer/argocd"
+	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 )
 
 // A source that pins another repository by a whole commit id is read from there, and nothing of it leads out.
@@ -21,8 +22,8 @@ func TestCommitOfAnotherRepository(t *testing.T) {
 			"-- .repositories/lib/app.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: of-lib}\n" +
 			"-- secret/c.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: hunter2}\n"
 	)
-	pinned := argocd.Pinned{URL: "ssh://git@git.example.com/acme/lib.git", Commit: commit, Dir: ".repositories/lib"}
-	missing := pinned
+	exact := argocd.Pinned{URL: "ssh://git@git.example.com/acme/lib.git", Commit: commit, Dir: ".repositories/lib"}
+	missing := exact
 	missing.Missing = "connection refused"
 	at := func(fields string) string {
 		return `{repoURL: "` + url + `", targetRevision: "` + commit + `", ` + fields + "}"
@@ -32,15 +33,15 @@ func TestCommitOfAnotherRepository(t *testing.T) {
 		lacks        bool
 		has          []argocd.Pinned
 	}{
-		"plain":          {source: "  source: " + at("path: plain"), has: []argocd.Pinned{pinned}},
-		"chart":          {source: "  sources: [" + at("path: chart, helm: {valueFiles: [$lib/values.yaml]}") + ", " + at("ref: lib") + "]", has: []argocd.Pinned{pinned}},
-		"out of it":      {source: "  source: " + at("path: out"), want: "leaves the repository", has: []argocd.Pinned{pinned}},
-		"no directory":   {source: "  source: " + at("path: none"), want: `path: "none" is not a directory`, has: []argocd.Pinned{pinned}},
+		"plain":          {source: "  source: " + at("path: plain"), has: []argocd.Pinned{exact}},
+		"chart":          {source: "  sources: [" + at("path: chart, helm: {valueFiles: [$lib/values.yaml]}") + ", " + at("ref: lib") + "]", has: []argocd.Pinned{exact}},
+		"out of it":      {source: "  source: " + at("path: out"), want: "leaves the repository", has: []argocd.Pinned{exact}},
+		"no directory":   {source: "  source: " + at("path: none"), want: `path: "none" is not a directory`, has: []argocd.Pinned{exact}},
 		"it is missing":  {source: "  source: " + at("path: plain"), want: "is missing: connection refused", has: []argocd.Pinned{missing}},
 		"nothing":        {source: "  source: " + at("path: plain"), want: "is not this repository", lacks: true},
-		"a branch":       {source: `  source: {repoURL: "` + url + `", targetRevision: main, path: plain}`, want: `the revision "main" can move`, has: []argocd.Pinned{pinned}},
-		"a number":       {source: `  source: {repoURL: "` + url + `", targetRevision: ` + commit + `, path: plain}`, want: "targetRevision is a number in YAML, not text (quote it)", has: []argocd.Pinned{pinned}},
-		"no commit here": {source: `  source: {repoURL: "https://git.example.com/acme/fleet", targetRevision: "` + strings.Repeat("3", 40) + `", path: plain}`, want: "is not the one under review", lacks: true, has: []argocd.Pinned{pinned}},
+		"a branch":       {source: `  source: {repoURL: "` + url + `", targetRevision: main, path: plain}`, want: `the revision "main" can move`, has: []argocd.Pinned{exact}},
+		"a number":       {source: `  source: {repoURL: "` + url + `", targetRevision: ` + commit + `, path: plain}`, want: "targetRevision is a number in YAML, not text (quote it)", has: []argocd.Pinned{exact}},
+		"no commit here": {source: `  source: {repoURL: "https://git.example.com/acme/fleet", targetRevision: "` + strings.Repeat("3", 40) + `", path: plain}`, want: "is not the one under review", lacks: true, has: []argocd.Pinned{exact}},
 	} {
 		o := options(app(c.source+"\n") + files)
 		o.Pinned = c.has
@@ -52,7 +53,7 @@ func TestCommitOfAnotherRepository(t *testing.T) {
 			t.Fatalf("%s: %d units, %v, %v", name, len(all), problems, err)
 		}
 		u := all[0]
-		var lack *argocd.LackError
+		var lack *pinned.LackError
 		switch {
 		case errors.As(u.Err, &lack) != c.lacks:
 			t.Errorf("%s: a lack is %v, want %v", name, lack, c.lacks)

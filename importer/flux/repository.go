@@ -12,6 +12,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
+	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 	"github.com/sluice-gitops/sluice/internal/giturl"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
@@ -80,7 +81,7 @@ func (i *Importer) contentOf(key Key, repo *sourcev1.GitRepository) (*content, e
 // contentAt returns the files of the commit that a GitRepository pins by its whole id. otherwise is the error of one
 // that pins none.
 func (i *Importer) contentAt(spec *sourcev1.GitRepositorySpec, otherwise error) (*content, error) {
-	if spec.Reference == nil || !commitID.MatchString(spec.Reference.Commit) {
+	if spec.Reference == nil || !pinned.Whole(spec.Reference.Commit) {
 		return nil, otherwise
 	}
 	for n := range i.others {
@@ -93,23 +94,8 @@ func (i *Importer) contentAt(spec *sourcev1.GitRepositorySpec, otherwise error) 
 			return i.listed(r.Name, r.Dir)
 		}
 	}
-	return nil, &LackError{URL: spec.URL, Commit: spec.Reference.Commit, err: otherwise}
+	return nil, &pinned.LackError{URL: spec.URL, Commit: spec.Reference.Commit, Err: otherwise}
 }
-
-var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
-
-// LackError means that a unit needs a commit of another repository that the Importer does not have, and pins it by its
-// whole id.
-type LackError struct {
-	URL, Commit string
-	err         error
-}
-
-// Error tells how to declare the repository.
-func (e *LackError) Error() string { return e.err.Error() }
-
-// Unwrap returns the error of a source that pins no commit.
-func (e *LackError) Unwrap() error { return e.err }
 
 // preferred returns the one of two repositories with one URL that Flux fetches, if both agree with ref; a can be nil.
 func preferred(a, b *Repository, ref *sourcev1.GitRepositoryRef) (*Repository, error) {

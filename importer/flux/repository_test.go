@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gitops/sluice/importer/flux"
+	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 )
 
 // other is a declared repository with a chart, a base and Kustomizations of its own.
@@ -295,7 +296,7 @@ func TestCommitOfAnotherRepository(t *testing.T) {
 		"a number":           {ref: "commit: " + commit, want: "spec.ref.commit is a number in YAML, not text (quote it)", has: []flux.Repository{exact}},
 	} {
 		u := units(t, sync+source(", ref: {"+c.ref+"}")+libRelease+other, c.has...)["HelmRelease/web"]
-		var lack *flux.LackError
+		var lack *pinned.LackError
 		switch {
 		case c.want == "" && (u.Err != nil || u.Release.Repository != "lib" || u.Release.Path != "charts/web"):
 			t.Errorf("%s: the unit is %+v", name, u)

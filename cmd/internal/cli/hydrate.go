@@ -83,7 +83,7 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment.`,
 	f.StringSliceVar(&h.request.AllowPolicy, "allow-policy", nil,
 		"policy `rules` whose violations are written all the same; needs --reason and is recorded in the commits")
 	f.StringVar(&h.request.Reason, "reason", "", "`text` that says why --allow-policy is right")
-	f.BoolVar(&h.request.Recreate, "recreate", false, "create branches again that were deleted")
+	f.BoolVar(&h.request.Recreate, "recreate", false, "create branches again that were deleted; those of a promoted environment come back with sluice repair")
 	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
 	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0,
 		"limit of `objects` deleted from one environment (default: the fleet's setting)")
