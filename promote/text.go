@@ -49,8 +49,8 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 			freezeEnd(f, e.Environment, prefix)))
 	}
 	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
-		if g.Name == rollout.GateBranch && foreign {
-			continue // said already
+		if g.Name == rollout.GateBranch && (foreign || d.WaitsFor == e.Environment+" waits: "+g.Reason) {
+			continue // another line says it
 		}
 		if g.Name != rollout.GateHalt && g.State != rollout.Green || g.Name == rollout.GateHold || e.Plan != nil {
 			t.line("gate", g.String())
