@@ -44,12 +44,13 @@ e2e-packages: $(BIN)/slowtests
 $(BIN)/slowtests: tools/slowtests/main.go
 	$(GO) build -C tools/slowtests -o $@ .
 
-test-thorough: ## what takes too long for each commit: branches of the largest repositories of the corpus, every hostile case, every trouble and every story of the service on both forges, 200 killed runs, 10,000 promotion histories and 300 on real trees, 3,000 random charts, Argo CD's own tests
+test-thorough: ## what takes too long for each commit: branches of the largest repositories of the corpus, every hostile case, every trouble and every story of the service on both forges, 200 killed runs, 10,000 reviews of generated fleets, 10,000 promotion histories and 300 on real trees, 3,000 random charts, Argo CD's own tests
 	CORPUS=$(CORPUS) SLUICE_GOLDEN=all $(GO) test -count=1 -timeout 60m ./cmd/sluice -run TestGoldenCorpus
 	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
 	SLUICE_KILLS=200 SLUICE_KILL_SEED=$$RANDOM $(GO) test -count=1 -timeout 60m ./cmd/sluice -run Kill
 	SLUICE_FORGES=all $(GO) test -count=1 -timeout 60m ./cmd/internal/app
 	SLUICE_TROUBLES=all $(GO) test -count=1 -timeout 60m ./cmd/sluice -run TestServiceInTrouble
+	SLUICE_REVIEW_PAIRS=10000 $(GO) test -count=1 -timeout 60m ./review -run TestNothingUnjudgedSucceeds
 	SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 60m ./rollout -run TestModel
 	SLUICE_RANDOM_CHARTS=3000 $(GO) test -count=1 -timeout 60m ./renderer/helm -run TestRandomCharts
 	CORPUS=$(CORPUS) SLUICE_MUTATE_SEED=$$RANDOM $(GO) test -count=1 -timeout 60m ./hydrate/compare -run TestNoChangeOfRealRepositoriesIsMissed

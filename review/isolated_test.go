@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -422,18 +424,22 @@ func TestUnlockedCharts(t *testing.T) {
 // tinyChart packs a chart whose object has its version.
 func tinyChart(t *testing.T, version string) []byte {
 	t.Helper()
+	return packChart(t, map[string]string{
+		"Chart.yaml":            "apiVersion: v2\nname: tiny\nversion: " + version + "\n",
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version }}}\n",
+	})
+}
+
+// packChart packs the chart tiny.
+func packChart(t *testing.T, files map[string]string) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zipped)
-	for _, f := range [][2]string{
-		{"tiny/Chart.yaml", "apiVersion: v2\nname: tiny\nversion: " + version + "\n"},
-		{
-			"tiny/templates/config.yaml",
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version }}}\n",
-		},
-	} {
-		if err := errors.Join(archive.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}),
-			func() error { _, err := archive.Write([]byte(f[1])); return err }()); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text := files[name]
+		if err := errors.Join(archive.WriteHeader(&tar.Header{Name: "tiny/" + name, Mode: 0o644, Size: int64(len(text))}),
+			func() error { _, err := archive.Write([]byte(text)); return err }()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -152,12 +152,14 @@ type run struct {
 	request Request
 	out     *Comparison
 	views   [2]*source.View // base and head; the base is nil if no commit is compared with
-	outputs *fleet.Fleet    // gives the names of the branches
+	outputs *fleet.Fleet    // gives the names of the branches; see openBase
 	refs    map[string]gitstore.Hash
-	states  map[string]*branch.State // by environment
-	writer  *gitstore.Writer
-	list    []*candidate
-	reader  *objects.Reader
+	// no branch counts: only the head names some
+	withoutBranches bool
+	states          map[string]*branch.State // by environment
+	writer          *gitstore.Writer
+	list            []*candidate
+	reader          *objects.Reader
 
 	unplaced  []string                // imported apps whose cluster is not known, and whose declaration or files change
 	byCluster map[string][]*candidate // of list; see candidatesByCluster
@@ -205,35 +207,51 @@ func (c *run) open(ctx context.Context) error {
 			return fmt.Errorf("there is no environment %q in the fleet", name)
 		}
 	}
-	// The base's fleet names the branches whose output is reused, so that a change cannot choose other ones.
-	c.outputs = c.views[1].Fleet
-	if c.views[0] != nil {
-		c.outputs = c.views[0].Fleet
-	}
-	if c.refs, err = c.h.Branches.List(ctx, c.outputs.BranchPrefixes()...); err != nil {
-		return err
+	if !c.withoutBranches {
+		if c.refs, err = c.h.Branches.List(ctx, c.outputs.BranchPrefixes()...); err != nil {
+			return err
+		}
 	}
 	c.states = map[string]*branch.State{}
 	c.writer, err = c.h.Store.NewWriter()
 	return err
 }
 
-// openBase reads the fleet of the base. If it is invalid, Run compares the head with the branches instead.
+// openBase reads the fleet of the base, which names the branches whose output is reused and compared with, so that a
+// change cannot choose other ones. If the fleet is invalid, Run compares the head with the branches that the last valid
+// one before it names. If there is none, all objects of the head are new.
 func (c *run) openBase(ctx context.Context) error {
+	c.outputs = c.views[1].Fleet
 	if c.request.Against != AgainstCommit {
 		return nil
 	}
 	c.out.Base = c.request.Base.Hash.String()
 	var err error
 	c.views[0], err = c.h.Open(ctx, c.request.Base.Tree)
-	if problems, invalid := errors.AsType[fleet.Problems](err); invalid {
-		c.request.Against = AgainstBranches
-		c.out.notes = append(c.out.notes,
-			fmt.Sprintf("the base %s is no valid fleet (%s): the head is compared with what the branches hold",
-				c.request.Base.Hash.Short(), hydrate.Count(len(problems), "problem")))
+	if err == nil {
+		c.outputs = c.views[0].Fleet
 		return nil
 	}
-	return err
+	problems, invalid := errors.AsType[fleet.Problems](err)
+	if !invalid {
+		return err
+	}
+	instead := "what the branches hold"
+	c.request.Against = AgainstBranches
+	at, valid, err := c.h.Readable(ctx, c.request.Base)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		c.outputs = valid
+		instead += ", which the fleet of " + at.Hash.Short() + " names"
+	} else {
+		c.request.Against, c.withoutBranches = AgainstNothing, true
+		instead = "nothing, because no commit before it has a valid one"
+	}
+	c.out.notes = append(c.out.notes, fmt.Sprintf("the base %s is no valid fleet (%s): the head is compared with %s",
+		c.request.Base.Hash.Short(), hydrate.Count(len(problems), "problem"), instead))
+	return nil
 }
 
 // state returns the content of an environment's branch. It reads each branch once.

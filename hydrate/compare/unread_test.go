@@ -7,6 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
@@ -275,5 +276,36 @@ func TestTheHeadIsJudgedWithoutABase(t *testing.T) {
 	}
 	if w := c.Changes.Withheld; len(w) != 1 || !w[0].Before || c.Changes.Compared != 1 {
 		t.Errorf("withheld: got %+v, %d compared, want apps, only at the base", w, c.Changes.Compared)
+	}
+}
+
+// If the fleet of the base cannot be read, the last one that could be read names the branches to compare with: a change
+// that names its own branches must not choose what counts as unchanged.
+func TestAnUnreadableBaseKeepsTheBranches(t *testing.T) {
+	r := hydratetest.New(t)
+	graph := "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: dev}]\n"
+	const own = "  output: {environmentBranch: \"own/${environment}\", clusterBranch: \"own-${cluster.name}\"}\n"
+	hydrate := func() { r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} }) }
+	r.Write("clusters/c.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec: {environment: dev}\n")
+	r.Write("apps/web/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: web}}}\n")
+	r.Write("sluice.yaml", graph)
+	r.Write("web/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {key: one}\n")
+	r.Commit("valid")
+	hydrate()
+	r.Write("sluice.yaml", graph+"  nonsense: true\n")
+	r.Commit("invalid")
+	r.Git("branch", "unreadable")
+	r.Write("sluice.yaml", graph+own)
+	r.Write("web/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {key: two}\n")
+	r.Commit("change")
+	hydrate() // to the branches that the change names
+	r.Git("checkout", "-q", "--orphan", "alone")
+	r.Write("sluice.yaml", graph+"  nonsense: true\n")
+	r.Commit("invalid from the start")
+	for base, want := range map[string]string{"unreadable": "web on dev/c: changed ConfigMap web/cm", "alone": "web on dev/c: added ConfigMap web/cm"} {
+		c := run(r, compare.Request{Base: r.Resolve(base), Head: r.Resolve("main"), Key: []byte("k")})
+		if got := lines(c.Changes); len(got) != 1 || got[0] != want {
+			t.Errorf("base %s: got %q, want %q (notes %q)", base, got, want, c.Notes())
+		}
 	}
 }
