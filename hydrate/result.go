@@ -95,6 +95,10 @@ func (e *EnvironmentResult) refusal(err error) error {
 		e.Status, e.Reason = StatusRefused, refused.Reason
 		return nil
 	}
+	if promoted, ok := errors.AsType[*admit.PromotedError](err); ok {
+		e.Status, e.Reason = StatusRefused, promoted.Error()
+		return nil
+	}
 	if superseded, ok := errors.AsType[*admit.SupersededError](err); ok {
 		e.Status, e.Reason = StatusSuperseded, superseded.Reason
 		return nil

@@ -102,7 +102,7 @@ func TestApprovalOfTheCommitThatIsReady(t *testing.T) {
 func TestApprovalsEndWithTheMove(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, rights: [{verbs: [promote, approve], users: [mia, noor], secondPerson: true}, {verbs: [now], users: [mia], secondPerson: true}], "+
-		"waves: [{name: canary, count: 1, bake: 10h}, {name: rest}]")
+		"settle: 10h, waves: [{name: all, maxParallel: 1}]") // a first fill waits for no bake
 	for _, name := range []string{"env/prod", "cluster/prod-eu-1", "cluster/prod-us-1", "cluster/prod-edge-1"} {
 		s.Git("branch", "-D", name)
 	}

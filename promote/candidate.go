@@ -12,11 +12,11 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// candidate judges a rendered source for an environment. request is what somebody asked for; nil if nobody did.
-func (p *proposals) candidate(ctx context.Context, environment string, source rollout.Source, request *rollout.Request,
+// candidate judges a rendered proposal for an environment. request is what somebody asked for; nil if nobody did.
+func (p *proposals) candidate(ctx context.Context, environment string, next *rollout.Proposal, request *rollout.Request,
 	one rendered,
 ) (*rollout.Candidate, error) {
-	st := p.states[environment]
+	st, source := p.states[environment], next.Source
 	out := &rollout.Candidate{
 		Source: source, Tree: hashText(one.tree), Base: hashText(st.Tip.Hash),
 		Policy: rollout.Green, Same: one.same,
@@ -33,7 +33,7 @@ func (p *proposals) candidate(ctx context.Context, environment string, source ro
 		out.Blocked = p.tooMany(st, one.removed)
 	}
 	if p.request.Adapters.Policy != nil {
-		out.Policy, out.Reason = p.policy(ctx, environment, source)
+		out.Policy, out.Reason = p.policy(ctx, environment, source, next.Renders)
 	}
 	return out, p.authors.add(ctx, environment, request, out)
 }
@@ -54,19 +54,21 @@ func (p *proposals) sameManifests(ctx context.Context, st *branch.State, tree gi
 	return slices.Equal(lists[0], lists[1]), nil
 }
 
-// policy judges each source commit of a promotion, with the apps that it brings. A commit without a
-// verdict blocks the promotion.
-func (p *proposals) policy(ctx context.Context, environment string, source rollout.Source) (rollout.State, string) {
+// policy judges each source commit of a promotion, with the apps that it brings; with again, also those that run. A
+// commit without a verdict blocks the promotion.
+func (p *proposals) policy(ctx context.Context, environment string, source rollout.Source, again bool) (rollout.State,
+	string,
+) {
 	st := p.states[environment]
 	state, reason := rollout.Green, ""
-	for _, part := range partsOf(st.Source(), source, st.Exists(), st.ClusterNames()) {
+	for _, part := range partsOf(st.Source(), source, st.Exists() && !again, st.ClusterNames()) {
 		commit, known := p.trunk.commits[part.commit]
 		if !known {
 			return rollout.Unknown, fmt.Sprintf("%.10s is not on the known part of the trunk", part.commit)
 		}
 		one := Part{
 			Environment: environment, Base: st.Tip.Hash, Source: commit, Apps: part.apps, Without: part.without,
-			Rendered: p.composed.known(environment, source).part(part.commit),
+			Rendered: p.composed.known(environment, source, again || p.foreign(environment)).part(part.commit),
 		}
 		switch s, why := p.request.Adapters.Policy.Judge(ctx, one); {
 		case s == rollout.Red:

@@ -44,18 +44,21 @@ func (p *proposals) key(environment string, source rollout.Source) string {
 }
 
 // rendering renders a source for an environment on top of what its branch holds. With recall, it takes what an earlier
-// pass found.
-func (p *proposals) rendering(ctx context.Context, environment string, source rollout.Source, recall bool) (rendered,
-	error,
-) {
+// pass found. With again, it takes nothing from the branch, nor from an earlier pass.
+func (p *proposals) rendering(ctx context.Context, environment string, source rollout.Source,
+	again, recall bool,
+) (rendered, error) {
 	key := p.key(environment, source)
+	if again {
+		key = ""
+	}
 	if recall && key != "" {
 		if out, ok := p.request.Candidates.Get(key); ok {
 			p.recalled = true
 			return out, nil
 		}
 	}
-	one, err := p.compose(ctx, environment, source)
+	one, err := p.compose(ctx, environment, source, again)
 	if err != nil || one.failure != "" {
 		return rendered{failure: one.reason()}, err
 	}

@@ -150,6 +150,9 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 			return event, err
 		}
 		return event, l.checkReturns(ctx, e, event, s)
+	case rollout.EventRender:
+		event.Source, event.Tip, err = l.running(e, s)
+		return event, err
 	case rollout.EventApprove:
 		return l.approval(ctx, e, c, s, event)
 	case rollout.EventResume:
@@ -164,6 +167,27 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 		return l.rollback(ctx, e, c, s, event)
 	}
 	return event, nil
+}
+
+// running returns what an environment runs, with the commit of its branch. Where that is foreign, the record tells: whoever
+// made the commit may have changed the source that the branch names.
+func (l *commands) running(e fleet.Environment, s *rollout.Situation) (rollout.Source, string, error) {
+	switch ran := s.Record.Ran; {
+	case s.Running.Commit == "" && s.Running.Foreign == "":
+		return rollout.Source{}, "", fmt.Errorf("%s runs nothing yet, so there is nothing to render again: `%s promote %[1]s` fills it",
+			e.Name, cmp.Or(s.CommandPrefix, "/sluice"))
+	case s.Running.Foreign != "":
+		return rollout.Source{}, "", errors.New(s.Running.Foreign)
+	case !s.Running.Overwrites:
+		if err := s.Running.Source.Validate(); err != nil {
+			return rollout.Source{}, "", fmt.Errorf("the record of what %s runs is damaged, so it cannot be rendered again: %w; promote a commit instead", e.Name, err)
+		}
+		return s.Running.Source, s.Running.Commit, nil
+	case len(ran) == 0:
+		return rollout.Source{}, "", fmt.Errorf("no record tells what %s ran before the commit of somebody else: promote a commit with --overwrite-foreign", e.Name)
+	default:
+		return ran[len(ran)-1].Source, s.Running.Commit, nil
+	}
 }
 
 // rollback binds a rollback to the state that it restores and to the apps of its scope.
@@ -219,11 +243,11 @@ func (l *commands) approval(ctx context.Context, e fleet.Environment, c Command,
 	if next == nil {
 		return event, fmt.Errorf("nothing in %s waits for an approval: it runs %s", e.Name, s.Running.Source)
 	}
-	one, err := l.proposals.rendering(ctx, e.Name, next.Source, false)
+	one, err := l.proposals.rendering(ctx, e.Name, next.Source, next.Renders, false)
 	if err != nil {
 		return event, err
 	}
-	candidate, err := l.proposals.candidate(ctx, e.Name, next.Source, s.Record.Request, one)
+	candidate, err := l.proposals.candidate(ctx, e.Name, next, s.Record.Request, one)
 	if err != nil {
 		return event, err
 	}

@@ -49,7 +49,7 @@ func (l *commands) checkReturns(ctx context.Context, e fleet.Environment, event 
 		return err
 	}
 	if requested.Changes == nil && s.Running.Foreign == "" { // without a rendering, nobody knows what it brings back
-		composed, err := l.proposals.compose(ctx, e.Name, next.Promoted)
+		composed, err := l.proposals.compose(ctx, e.Name, next.Promoted, false)
 		if err != nil {
 			return err
 		}

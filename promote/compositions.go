@@ -36,20 +36,24 @@ func (c *composition) reason() string {
 // compositions renders each source for each environment once in a pass.
 type compositions struct {
 	h    *hydrate.Hydrator
-	done map[string]*composition
+	done map[compositionKey]*composition
 }
 
 // known returns a composition of this pass; nil if there is none.
-func (c *compositions) known(environment string, source rollout.Source) *composition {
-	return c.done[keyOf(environment, source)]
+func (c *compositions) known(environment string, source rollout.Source, all bool) *composition {
+	return c.done[compositionKey{environment, source.Key(), all}]
 }
 
-func keyOf(environment string, source rollout.Source) string { return environment + " " + source.Key() }
+// compositionKey identifies a composition in a pass. all means that nothing of it is from the branch.
+type compositionKey struct {
+	environment, source string
+	all                 bool
+}
 
 func (c *compositions) compose(ctx context.Context, r hydrate.Composition, source rollout.Source) (*composition,
 	error,
 ) {
-	key := keyOf(r.Environment, source)
+	key := compositionKey{r.Environment, source.Key(), r.All}
 	if one := c.done[key]; one != nil {
 		return one, nil
 	}

@@ -62,6 +62,7 @@ func (e HistoryEntry) What() string {
 		{branch.TrailerNow, "skipped its gates: "},
 		{branch.TrailerReason, "reason: "},
 		{branch.TrailerRollback, "rollback: "},
+		{branch.TrailerRenderedAgain, "rendered again: "},
 		{branch.TrailerTakenBack, "taken back: "},
 		{branch.TrailerLeftOut, "left out, because they are red in an environment before: "},
 		{branch.TrailerWorkspaces, "workspaces: "},

@@ -19,7 +19,7 @@ func (p *proposals) leftOut(ctx context.Context, e fleet.Environment, next *roll
 ) {
 	now := p.states[e.Name]
 	out := &rollout.LeftOut{Whole: next.Whole, From: now.Tip.Tree.String(), Workspaces: next.Without}
-	composed, err := p.compose(ctx, e.Name, next.Whole)
+	composed, err := p.compose(ctx, e.Name, next.Whole, false)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (p *proposals) brings(ctx context.Context, e fleet.Environment, next *rollo
 	if len(next.Without) == 0 || next.Refused != "" || c.Tree == "" {
 		return "", nil
 	}
-	one, err := p.compose(ctx, e.Name, next.Source)
+	one, err := p.compose(ctx, e.Name, next.Source, false)
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -30,6 +31,9 @@ func (m *mover) environment(ctx context.Context, e fleet.Environment, a rollout.
 		return err
 	}
 	msg := message{fmt.Sprintf("Promote %s to %s", a.Source, e.Name), m.trunk.bringing(st, a.Source), trailers(e, a, m.records.known[e.Name].Sequence)}
+	if a.Renders {
+		msg.subject = fmt.Sprintf("Render %s on %s again", a.Source, e.Name)
+	}
 	hash, err := m.pusher.commit(one.w, one.tree, st.Tip.Hash, author, msg)
 	if err != nil {
 		return err
@@ -38,7 +42,14 @@ func (m *mover) environment(ctx context.Context, e fleet.Environment, a rollout.
 		return err
 	}
 	out.Tip, out.Source = hash.String(), a.Source
-	out.Done = append(out.Done, fmt.Sprintf("%s has %s", st.Branch, a.Source))
+	done := fmt.Sprintf("%s has %s", st.Branch, a.Source)
+	if a.Renders {
+		done += ", rendered again"
+	}
+	if len(a.Inapplicable) > 0 {
+		done += ", its first state, to which these gates do not apply: " + strings.Join(a.Inapplicable, ", ")
+	}
+	out.Done = append(out.Done, done)
 	return nil
 }
 

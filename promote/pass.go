@@ -32,7 +32,7 @@ func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error)
 	found := &evidence{s, &statusCache{reader: r.Adapters.Statuses, known: map[string]statusAnswer{}}}
 	next := &proposals{
 		snapshot: s, evidence: found, authors: by,
-		composed: &compositions{h: h, done: map[string]*composition{}},
+		composed: &compositions{h: h, done: map[compositionKey]*composition{}},
 		merged:   &mergedCheck{h: h, name: s.fleet.Spec.Trunk},
 	}
 	push := &pusher{s}

@@ -23,7 +23,7 @@ func (v *preview) plan(ctx context.Context, e fleet.Environment, s *rollout.Situ
 	if next == nil || out.Candidate == "" {
 		return nil
 	}
-	one, err := v.proposals.compose(ctx, e.Name, next.Source)
+	one, err := v.proposals.compose(ctx, e.Name, next.Source, next.Renders)
 	if err != nil || one.failure != "" {
 		return err // the gate says why it cannot be rendered
 	}

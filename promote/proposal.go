@@ -50,11 +50,11 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *rollou
 func (p *proposals) propose(ctx context.Context, e fleet.Environment, s *rollout.Situation, next *rollout.Proposal,
 	recall bool,
 ) error {
-	one, err := p.rendering(ctx, e.Name, next.Source, recall)
+	one, err := p.rendering(ctx, e.Name, next.Source, next.Renders, recall)
 	if err != nil {
 		return err
 	}
-	if s.Candidate, err = p.candidate(ctx, e.Name, next.Source, s.Record.Request, one); err != nil ||
+	if s.Candidate, err = p.candidate(ctx, e.Name, next, s.Record.Request, one); err != nil ||
 		s.Candidate.Blocked != "" {
 		return err
 	}
@@ -82,7 +82,7 @@ func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Si
 	if err != nil || next == nil || len(next.Held)+len(next.Returns) == 0 || s.Running.Foreign != "" {
 		return next, err
 	}
-	full, err := p.compose(ctx, e.Name, next.Promoted)
+	full, err := p.compose(ctx, e.Name, next.Promoted, false)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +101,13 @@ func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Si
 	return rollout.Next(*s)
 }
 
-// compose renders a source for an environment on top of what its branch holds.
-func (p *proposals) compose(ctx context.Context, environment string, source rollout.Source) (*composition, error) {
+// compose renders a source for an environment on top of what its branch holds. With again, it takes nothing from there.
+func (p *proposals) compose(ctx context.Context, environment string, source rollout.Source, again bool) (*composition,
+	error,
+) {
 	return p.composed.compose(ctx, hydrate.Composition{
-		Environment: environment, Running: p.states[environment], Commits: p.trunk.commits, All: p.foreign(environment),
+		Environment: environment, Running: p.states[environment], Commits: p.trunk.commits,
+		All: again || p.foreign(environment),
 	}, source)
 }
 
@@ -116,7 +119,7 @@ func (p *proposals) decided(ctx context.Context, e fleet.Environment, a rollout.
 	} else if reason != "" {
 		return nil, &MovedError{reason}
 	}
-	one, err := p.compose(ctx, e.Name, a.Source)
+	one, err := p.compose(ctx, e.Name, a.Source, a.Renders)
 	if err != nil {
 		return nil, err
 	}

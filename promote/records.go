@@ -135,43 +135,36 @@ func same(a, b rollout.Record) (bool, error) {
 // ReadRecord reads the record of one environment from the state branch. Without a record it returns an empty one. If
 // allowed is not empty, a branch whose tip none of these signers signed is a *gitstore.SignatureError, and a branch
 // that lost commits since the mirror accepted it is a *LostRecordsError.
-func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, allowed signers.List) (rollout.Record,
-	error,
+func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, allowed signers.List) (record rollout.Record,
+	err error,
 ) {
-	record, _, err := readRecordWith(ctx, h, environment, allowed)
-	return record, err
-}
-
-// readRecordWith is ReadRecord with the branches of the same listing, those with the prefixes and the state branch.
-func readRecordWith(ctx context.Context, h *hydrate.Hydrator, environment string, allowed signers.List,
-	prefixes ...string,
-) (record rollout.Record, refs map[string]gitstore.Hash, err error) {
 	seen, err := h.Store.Seen(h.Branches, rollout.StateBranch) // before the list: another process may push meanwhile
 	if err != nil {
-		return record, nil, err
+		return record, err
 	}
-	if refs, err = listSince(ctx, h, seen, append(prefixes, rollout.StateBranch)...); err != nil {
-		return record, nil, err
+	refs, err := listSince(ctx, h, seen, rollout.StateBranch)
+	if err != nil {
+		return record, err
 	}
 	tip := refs[rollout.StateBranch]
 	if !tip.IsZero() {
 		if err := h.Branches.Fetch(ctx, tip); err != nil {
-			return record, nil, err
+			return record, err
 		}
 		if !allowed.Empty() {
 			if _, err := h.Store.VerifySignature(ctx, tip, allowed); err != nil {
-				return record, nil, err
+				return record, err
 			}
 		}
 	}
 	if !allowed.Empty() {
 		if err := lostSince(ctx, h, seen, tip); err != nil {
-			return record, nil, err
+			return record, err
 		}
 	}
 	r, err := readRecords(ctx, h.Store, tip, []string{environment})
 	if err != nil {
-		return record, nil, err
+		return record, err
 	}
-	return r.known[environment], refs, r.broken[environment]
+	return r.known[environment], r.broken[environment]
 }

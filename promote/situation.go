@@ -37,6 +37,10 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 	s.Running.Foreign = o.blocks(e, s.Record, merged)
 	if st.Exists() {
 		s.Running.Tree = st.Tip.Tree.String()
+		s.Running.First = len(st.Tip.Parents) == 0 && st.Trailer(branch.TrailerFrom) != ""
+		s.Running.Renders = st.Trailer(branch.TrailerRenderedAgain) != ""
+		s.Running.Overwrites = st.Foreign != "" && o.request.Overwrite && s.Running.Foreign == "" && !merged &&
+			o.foreign(e.Name)
 		s.Running.Overtakes = st.Trailer(branch.TrailerNow) != ""
 		s.Running.Restores = st.Trailer(branch.TrailerRollback) != ""
 		s.Running.TakesBack = st.Trailer(branch.TrailerTakenBack) != ""

@@ -110,7 +110,7 @@ func (t *takeBack) judge(ctx context.Context, tree gitstore.Hash, source rollout
 	if t.request.Adapters.Policy == nil {
 		return "", nil
 	}
-	if state, why := t.policy(ctx, t.environment.Name, source); state != rollout.Green {
+	if state, why := t.policy(ctx, t.environment.Name, source, false); state != rollout.Green {
 		return strings.TrimSuffix(fmt.Sprintf("policy is %s for the state without %s: %s", state,
 			rollout.Few(t.red.Names), why), ": "), nil
 	}

@@ -75,12 +75,16 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	}
 }
 
-// withoutMoves says that a command to promote moved no branch, where nothing else of the status shows it.
+// withoutMoves says that a command to promote or to render again moved no branch, where nothing else of the status shows
+// it.
 func (e *Status) withoutMoves(commands []Command) []string {
 	var out []string
 	for _, c := range commands {
-		if c.Environment == e.Environment && c.Kind == rollout.EventPromote && e.Decision.WaitsFor == "" &&
-			e.Plan == nil {
+		switch d := &e.Decision; {
+		case c.Environment != e.Environment || e.Plan != nil:
+		case c.Kind == rollout.EventRender && d.Record.Request == nil:
+			out = append(out, fmt.Sprintf("nothing to write: %s has what %s renders to", e.Environment, e.Source))
+		case c.Kind == rollout.EventPromote && d.WaitsFor == "":
 			out = append(out, fmt.Sprintf("nothing to promote: %s runs %s already", e.Environment, e.Source))
 		}
 	}

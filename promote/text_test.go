@@ -46,7 +46,7 @@ func TestForeignCommitNamesTheNextStep(t *testing.T) {
 		kind rollout.EventKind
 		next string
 	}{
-		"promote":  {rollout.EventPromote, "`sluice hydrate --env prod --commit " + commit[:10] + " --overwrite-foreign`"},
+		"promote":  {rollout.EventPromote, "`sluice hydrate --again --local --env prod --overwrite-foreign --reason WHY`"},
 		"rollback": {rollout.EventRollback, "`sluice rollback prod --overwrite-foreign`"},
 	} {
 		_, text := s.run(func(r *promote.Request) { r.DryRun = true }, ordered(c.kind, name, nil))
@@ -65,8 +65,11 @@ func TestForeignCommitNamesTheNextStep(t *testing.T) {
 	running[0].WriteText(&text)
 	wants(t, "dev", []string{text.String()}, "run `sluice hydrate --env dev --overwrite-foreign`")
 
-	for _, environment := range []string{"dev", "prod"} { // what the texts advise
-		s.hydrate(func(q *hydrate.Request) { q.Environments, q.Overwrite = []string{environment}, true })
+	s.hydrate(func(q *hydrate.Request) { q.Environments, q.Overwrite = []string{"dev"}, true }) // what the texts advise
+	s.look(func(r *promote.Request) { r.Overwrite = true }, ordered(rollout.EventRender, "again", nil))
+	if got := s.Git("log", "-1", "--format=%B", "env/prod"); !strings.Contains(got, "Sluice-Source: "+commit) ||
+		!strings.Contains(got, "Sluice-Rendered-Again: because") || !strings.Contains(got, "Sluice-Record: ") {
+		t.Errorf("the commit on top of the foreign one: %s", got)
 	}
 	if last, text := s.run(nil); last.Foreign != "" || last.Decision.WaitsFor != "" {
 		t.Errorf("afterwards:\n%s", text)

@@ -27,7 +27,7 @@ func trailers(e fleet.Environment, a rollout.Action, record int) []gitstore.Trai
 			list = append(list, gitstore.Trailer{Key: key, Value: value})
 		}
 	}
-	if a.Kind != rollout.DoRollback {
+	if a.Kind != rollout.DoRollback && !a.Renders {
 		add(branch.TrailerFrom, strings.Join(e.After, ", "))
 	}
 	for _, who := range a.ApprovedBy {
@@ -40,7 +40,9 @@ func trailers(e fleet.Environment, a rollout.Action, record int) []gitstore.Trai
 	if a.Overtakes {
 		add(branch.TrailerNow, cmp.Or(a.Reason, noReason))
 	}
-	if a.Kind == rollout.MoveEnvironment && !a.Overtakes {
+	if a.Renders {
+		add(branch.TrailerRenderedAgain, cmp.Or(a.Reason, noReason))
+	} else if a.Kind == rollout.MoveEnvironment && !a.Overtakes {
 		add(branch.TrailerReason, a.Reason)
 	}
 	if a.Continues != "" { // it is part of a rollout, which moves in waves

@@ -84,6 +84,11 @@ func (x *decider) advance() error {
 		if x.s.Request != nil {
 			x.act(Action{Kind: CloseRequest, Reason: "nothing is left to promote"})
 		}
+	} else if x.renderedAlready(*next) {
+		x.d.Proposal = nil
+		if err := x.emit(Event{Kind: EventRequestDone}); err != nil {
+			return err
+		}
 	} else if x.onlyHeld(*next) {
 		x.heldOnly(*next)
 	} else {
@@ -99,6 +104,13 @@ func (x *decider) advance() error {
 		x.act(*moved)
 	}
 	return nil
+}
+
+// renderedAlready reports whether rendering again gives what the environment has.
+func (x *decider) renderedAlready(next Proposal) bool {
+	c, run := x.s.Candidate, x.s.Running
+	return next.Renders && c != nil && c.Source.Equal(next.Source) && c.Base == run.Commit && c.Tree == run.Tree &&
+		!run.Overwrites
 }
 
 // onlyHeld reports whether a promotion would bring nothing but held apps. People are not asked to merge what changes
@@ -133,8 +145,11 @@ func (x *decider) heldOnly(next Proposal) {
 // promote moves the environment branch, or updates the merge request. It reports whether the branch moves.
 func (x *decider) promote(w Proposal) bool {
 	a := Action{
-		Source: w.Source, Apps: w.Apps, Workspaces: w.Workspaces, Overtakes: w.Overtakes, By: w.By,
-		Reason: w.Reason,
+		Source: w.Source, Apps: w.Apps, Workspaces: w.Workspaces, Overtakes: w.Overtakes, Renders: w.Renders,
+		By: w.By, Reason: w.Reason,
+	}
+	if x.first() && !w.Overtakes {
+		a.Inapplicable = x.gatekeeper.inapplicable()
 	}
 	if w.Refused == "" {
 		a.Without = w.Without

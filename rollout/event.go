@@ -24,6 +24,7 @@ const (
 	EventHalt     EventKind = "halt"
 	EventResume   EventKind = "resume"
 	EventRepair   EventKind = "repair" // of branches that somebody moved
+	EventRender   EventKind = "render" // of what the environment runs, again
 )
 
 // Observations: Decide finds them in a Situation, or the caller reports its own action.
@@ -62,7 +63,8 @@ type Event struct {
 	Said   time.Time // promote, freeze, halt: when the person wrote it
 	Reason string
 
-	// promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
+	// promote, render, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs
+	// now
 	Source Source
 	Apps   []string // limit a command; Apply reads only these
 	Named  []string // resume: names of the holds that it ends; see Hold.Named
@@ -72,6 +74,8 @@ type Event struct {
 	Passed     []string // beforeAlone: workspaces that are not red, and that the record need not remember
 	Now        bool
 	Restores   bool      // moved: a rollback moved the branch
+	First      bool      // moved: the branch had no state before
+	Renders    bool      // moved: the branch has what ran before, rendered again
 	From       string    // moved: the tree that every cluster ran before; "" if that is unknown
 	To         PastState // rollback, failedBack, takenBack: the state to restore
 	Wave       string    // rollback, resume: the wave that Clusters belong to
@@ -89,7 +93,8 @@ type Event struct {
 	Current int    // clusters: number of moved clusters
 	Forgets int    // before: index of the upstream state that the record need not remember any more; -1 for none
 	Holds   []Hold // holds
-	// repair: the commits that branches have from now on; Tip is that of the environment branch, "" if it was not moved
+	// repair: the commits that branches have from now on; Tip is that of the environment branch, "" if it was not moved.
+	// render: Tip is the commit of the environment branch to render again
 	Tip  string
 	Tips map[string]string
 }
@@ -117,7 +122,7 @@ func Apply(r Record, e Event) (Record, error) {
 
 func (r *Record) apply(e Event) error {
 	switch e.Kind {
-	case EventPromote, EventCancel, EventApprove, EventRollback, EventHalt, EventResume, EventRepair:
+	case EventPromote, EventRender, EventCancel, EventApprove, EventRollback, EventHalt, EventResume, EventRepair:
 		return r.command(e)
 	case EventFreeze, EventUnfreeze:
 		return r.freeze(e)
@@ -136,6 +141,8 @@ func (r *Record) command(e Event) error {
 	switch e.Kind {
 	case EventPromote:
 		return r.request(e)
+	case EventRender:
+		return r.renderAgain(e)
 	case EventCancel:
 		if r.Request == nil {
 			return errors.New("no promotion was asked for")
@@ -220,6 +227,23 @@ func (r *Record) request(e Event) error {
 	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix repairs what failed
 		r.Halt = nil
 	}
+	return nil
+}
+
+// renderAgain requests that what an environment runs is rendered again.
+func (r *Record) renderAgain(e Event) error {
+	switch {
+	case e.Source.Empty() || e.Tip == "":
+		return errors.New("it runs nothing yet")
+	case strings.TrimSpace(e.Reason) == "":
+		return errors.New("--again needs a reason")
+	case r.Rollback != nil:
+		return fmt.Errorf("the rollback to %s by %s is not complete: render again afterwards", r.Rollback.To,
+			actor(r.Rollback.By))
+	case r.Request != nil && r.Request.At.After(e.At):
+		return errors.New("somebody requested a promotion later than this one")
+	}
+	r.Request = &Request{Source: e.Source.tidy(), Renders: e.Tip, Reason: e.Reason, By: e.By, At: e.At}
 	return nil
 }
 
@@ -325,8 +349,8 @@ func (r *Record) rollout(e Event) error {
 
 func (r *Record) moved(e Event) {
 	p := &Progress{
-		Source: e.Source.tidy(), Tree: e.Tree, From: e.From, Now: e.Now, Rollback: e.Restores, Started: e.At,
-		Changed: sorted(e.Clusters), LastMove: e.At,
+		Source: e.Source.tidy(), Tree: e.Tree, From: e.From, Now: e.Now, Rollback: e.Restores,
+		First: e.First && len(r.Ran) == 0, Renders: e.Renders, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At,
 	}
 	if b := r.Rollback; b != nil && r.Progress != nil && e.Restores {
 		done := *b

@@ -91,6 +91,9 @@ func (x *facts) act(a Action) {
 	x.d.Actions = append(x.d.Actions, a)
 }
 
+// first reports whether the environment never ran anything: neither its branch nor its record has a state.
+func (x *facts) first() bool { return x.s.Running.Commit == "" && len(x.rec.Ran) == 0 }
+
 // thawed returns the clusters without frozen ones.
 func (x *facts) thawed(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
@@ -120,7 +123,8 @@ func (x *facts) previous() (PastState, bool) {
 			return h.Tree == r.Tree ||
 				h.Source.Equal(r.Source)
 		})
-		if r.Tree != x.s.Running.Tree && r.Tree != "" && !bad && !r.Source.Equal(x.rec.Progress.Source) {
+		same := r.Source.Equal(x.rec.Progress.Source) && !x.rec.Progress.Renders
+		if r.Tree != x.s.Running.Tree && r.Tree != "" && !bad && !same {
 			return r, true
 		}
 	}

@@ -18,14 +18,16 @@ type gatekeeper struct {
 // gates returns the gates of a promotion.
 func (x *gatekeeper) gates(w Proposal) []Gate {
 	gates := []Gate{x.branchGate(w), x.rolloutGates.haltGate()}
-	if g, ok := x.holdGate(w); ok {
+	if g, ok := x.holdGate(w); ok && !w.Renders { // what is held stays at what it runs
 		gates = append(gates, g)
 	}
 	gates = append(gates, x.rolloutGates.timeGates(w.Overtakes)...)
 	if !w.Overtakes {
-		gates = append(gates, x.upstreamGates(w)...)
+		if !w.Renders { // the commits run already
+			gates = append(gates, x.upstreamGates(w)...)
+		}
 		gates = append(gates, x.progressGate())
-		gates = append(gates, checks(x.s, time.Time{})...)
+		gates = append(gates, x.checkGates()...)
 	}
 	gates = append(gates, x.renderedGates(w)...)
 	if g, ok := x.agreement.approvalsGate(); ok {
@@ -69,6 +71,7 @@ func (x *gatekeeper) holdGate(w Proposal) (Gate, bool) {
 func (x *gatekeeper) branchGate(w Proposal) Gate {
 	g := Gate{Name: GateBranch, State: Green}
 	switch {
+	case w.Renders && x.order.knows(w.Promoted): // whatever a foreign tip says of itself
 	case !x.order.knows(x.s.Running.Source) && w.Overtakes && x.order.knows(w.Promoted):
 		g.Reason = fmt.Sprintf("it runs %s, which is not on the trunk any more; --now continues from there",
 			x.s.Running.Source)
@@ -139,6 +142,43 @@ func (x *gatekeeper) foreignUpstreams() []Gate {
 	return out
 }
 
+// notOfFirst is the reason of a gate that a promotion passes because nothing ran in the environment before: nothing can
+// be worse than it was. What says whether the commit is good and who wants it, and when, still counts.
+const notOfFirst = "does not apply to a first fill"
+
+// checkGates returns the checks before a promotion.
+func (x *gatekeeper) checkGates() []Gate {
+	gates := checks(x.s, time.Time{})
+	if x.first() {
+		for i := range gates {
+			gates[i] = Gate{Name: gates[i].Name, State: Green, Reason: notOfFirst}
+		}
+	}
+	return gates
+}
+
+// inapplicable lists the gates that do not apply to the first state of an environment: "bake of dev (30m0s)".
+func (x *gatekeeper) inapplicable() []string {
+	var out []string
+	for _, name := range x.s.Environment.After {
+		if x.bake > 0 {
+			out = append(out, fmt.Sprintf("bake of %s (%s)", name, x.bake))
+		}
+	}
+	for _, c := range x.p.Checks {
+		out = append(out, GateCheck+c.Name)
+	}
+	if len(x.p.Health.CommitStatuses) > 0 {
+		out = append(out, "missing statuses")
+	}
+	for _, w := range x.waves {
+		if w.Bake > 0 {
+			out = append(out, fmt.Sprintf("bake of wave %s (%s)", w.Name, w.Bake))
+		}
+	}
+	return out
+}
+
 func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 	g := Gate{Name: GateBefore + b.Name, State: Waiting}
 	watch := x.rec.Before[b.Name]
@@ -182,7 +222,9 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 		healthy = watch.LastRed
 	}
 	g.Since, g.Until = healthy, healthy.Add(x.bake)
-	if x.s.Now.Before(g.Until) {
+	if x.first() && x.bake > 0 {
+		g.Reason = fmt.Sprintf("the bake of %s %s", x.bake, notOfFirst)
+	} else if x.s.Now.Before(g.Until) {
 		g.Reason = fmt.Sprintf("it bakes in %s until %s", b.Name, Stamp(g.Until))
 		return g
 	}

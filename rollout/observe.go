@@ -42,6 +42,9 @@ func (x *observer) observeMove() error {
 	q := x.rec.Request
 	done := q != nil && x.order.knows(run.Source) && x.order.knows(q.Source) &&
 		x.order.contains(run.Source, q.Source, q.Apps)
+	if q != nil && q.Renders != "" {
+		done = q.Renders != run.Commit // it was rendered, or something else was brought since
+	}
 	if x.takingBack() {
 		return nil
 	}
@@ -66,7 +69,7 @@ func (x *observer) observeMove() error {
 	}
 	if err := x.endHolds(func(h Hold) bool {
 		return !x.order.knows(h.Source) && h.Since.Before(q.At) &&
-			len(q.Apps) == 0
+			len(q.Apps) == 0 && q.Renders == ""
 	}); err != nil {
 		return err
 	}
@@ -89,7 +92,7 @@ func (x *observer) observeTree() error {
 	}
 	return x.emit(Event{
 		Kind: EventMoved, Source: run.Source, Tree: run.Tree, From: x.settled(), Clusters: x.toMove(),
-		Now: run.Overtakes, Restores: run.Restores,
+		Now: run.Overtakes, Restores: run.Restores, First: run.First, Renders: run.Renders,
 	})
 }
 

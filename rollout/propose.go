@@ -63,6 +63,11 @@ func (x *proposer) propose() *Proposal {
 // requested returns the promotion that somebody asked for. If it means everything, workspaces that are red upstream are
 // left out. Held apps are not left out, because the person may mean them: without --again, they block it.
 func (x *proposer) requested(q *Request) *Proposal {
+	if q.Renders != "" {
+		return &Proposal{
+			Promoted: q.Source, Source: q.Source, Whole: q.Source, Renders: true, By: q.By, Reason: q.Reason,
+		}
+	}
 	w := &Proposal{
 		Promoted: q.Source, Apps: q.Apps, Workspaces: q.Workspaces, Overtakes: q.Now, By: q.By, Reason: q.Reason,
 		Source: x.order.compose(x.s.Running.Source, q.Source, q.Apps).Among(x.names()),

@@ -1,11 +1,6 @@
 package rollout
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-	"time"
-)
+import "time"
 
 // The version and kind of a record.
 const (
@@ -98,11 +93,13 @@ type Request struct {
 	Workspaces []string `yaml:"workspaces,omitempty"`
 	Now        bool     `yaml:"now,omitempty"`
 	// Again is why the promotion may bring what was rolled back. Without it, it may not.
-	Again  string    `yaml:"again,omitempty"`
-	Reason string    `yaml:"reason,omitempty"`
-	By     string    `yaml:"by"`
-	At     time.Time `yaml:"at"`
-	Said   time.Time `yaml:"said,omitempty"` // when the person wrote it, if that was earlier than At
+	Again string `yaml:"again,omitempty"`
+	// Renders is the commit of the environment branch whose source is to be rendered again; "" for a promotion.
+	Renders string    `yaml:"renders,omitempty"`
+	Reason  string    `yaml:"reason,omitempty"`
+	By      string    `yaml:"by"`
+	At      time.Time `yaml:"at"`
+	Said    time.Time `yaml:"said,omitempty"` // when the person wrote it, if that was earlier than At
 }
 
 // Approval is one person's agreement to one tree.
@@ -134,26 +131,6 @@ func (h Halt) Asked() time.Time { return later(h.At, h.Said) }
 
 // String says who halted the environment, and why.
 func (h Halt) String() string { return "halted by " + actor(h.By) + Because(h.Reason) }
-
-// Stops says what keeps an environment as it is, by its record and by freezes of sluice.yaml: "halted by mia: look".
-func (r Record) Stops(planned []Freeze, now time.Time) []string {
-	var out []string
-	if r.Halt != nil {
-		out = append(out, r.Halt.String())
-	}
-	for _, f := range slices.Concat(planned, r.Freezes) {
-		if f.Holds(now) {
-			out = append(out, fmt.Sprintf("%s is %s", cmp.Or(f.Target, r.Environment), f))
-		}
-	}
-	if r.Rollback != nil {
-		out = append(out, fmt.Sprintf("the rollback to %s by %s is not complete", r.Rollback.To, actor(r.Rollback.By)))
-	}
-	for _, h := range r.Holds {
-		out = append(out, "held back: "+h.String())
-	}
-	return out
-}
 
 // Rollback is a requested rollback, until it is complete.
 type Rollback struct {
@@ -194,6 +171,8 @@ type Progress struct {
 	NowBy    string     `yaml:"nowBy,omitempty"` // who expedited the rollout while it was under way, and why
 	NowWhy   string     `yaml:"nowWhy,omitempty"`
 	Rollback bool       `yaml:"rollback,omitempty"`
+	First    bool       `yaml:"first,omitempty"`   // nothing ran before
+	Renders  bool       `yaml:"renders,omitempty"` // the same source ran before, rendered earlier
 	Started  time.Time  `yaml:"started"`
 	Changed  []string   `yaml:"changed,omitempty"` // clusters whose branches had to move
 	Current  int        `yaml:"current,omitempty"` // how many of them have moved

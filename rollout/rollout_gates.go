@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,8 @@ type rolloutGates struct{ *facts }
 func (x *rolloutGates) waveGates(i int) []Gate {
 	p := x.rec.Progress
 	gates := append([]Gate{x.haltGate(), x.trunkGate()}, x.timeGates(p.Now)...)
-	gates = append(gates, x.healthGates()...)
+	gates = append(gates, x.stepGates()...)
+	last := Gate{Name: GateBake, State: Green}
 	for _, w := range x.waves[:i] {
 		if x.idle(w) && !p.Now {
 			return append(gates, Gate{
@@ -22,11 +24,13 @@ func (x *rolloutGates) waveGates(i int) []Gate {
 				Reason: fmt.Sprintf("all clusters of wave %s are frozen, so later waves wait; unfreeze one, or promote with --now", w.Name),
 			})
 		}
-		if g := x.bakeGate(w); g.State != Green {
+		g := x.bakeGate(w)
+		if g.State != Green {
 			return append(gates, g)
 		}
+		last.Reason = cmp.Or(last.Reason, g.Reason)
 	}
-	return append(gates, Gate{Name: GateBake, State: Green})
+	return append(gates, last)
 }
 
 // settleGate separates the steps of a wave by a pause, if no health does.
@@ -46,6 +50,21 @@ func (x *rolloutGates) settleGate(w Wave, step int) Gate {
 	return g
 }
 
+// stepGates are healthGates as the next step of a rollout sees them. A first fill does not wait for statuses and checks,
+// because nothing may sync the clusters or answer yet; red statuses stop it. It is complete once all are green.
+func (x *rolloutGates) stepGates() []Gate {
+	gates := x.healthGates()
+	if !x.rec.Progress.First {
+		return gates
+	}
+	for i := range gates {
+		if g := &gates[i]; g.State == Waiting || g.State == Unknown {
+			g.State, g.Reason = Green, notOfFirst+": "+g.Reason
+		}
+	}
+	return gates
+}
+
 // healthGates returns the statuses and checks of the clusters that have moved so far.
 func (x *rolloutGates) healthGates() []Gate {
 	p := x.rec.Progress
@@ -60,7 +79,13 @@ func (x *rolloutGates) healthGates() []Gate {
 			health.State, health.Until, health.Reason = Waiting, alone.until, h.reason+"; "+alone.reason
 		}
 	}
-	return append([]Gate{health}, checks(x.s, p.LastMove)...)
+	results := checks(x.s, p.LastMove)
+	for i := range results {
+		if results[i].State == Red && p.First { // nothing that answers was ever there
+			results[i].State = Waiting
+		}
+	}
+	return append([]Gate{health}, results...)
 }
 
 // bakeGate reports whether a wave has been healthy for its bake time.
@@ -69,6 +94,10 @@ func (x *rolloutGates) bakeGate(w Wave) Gate {
 	g := Gate{Name: GateBake, State: Green}
 	touched := slices.ContainsFunc(w.Clusters(), func(n string) bool { return slices.Contains(p.Changed, n) })
 	if !touched || w.Bake == 0 || p.Now || p.Rollback {
+		return g
+	}
+	if p.First {
+		g.Reason = notOfFirst
 		return g
 	}
 	t := x.waveTime(w.Name)

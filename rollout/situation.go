@@ -71,6 +71,12 @@ type Running struct {
 	// names, empty for all.
 	Restores bool
 	Restored []string
+	// First means that the tip's commit is the first one of the branch, and a promotion made it.
+	First bool
+	// Renders means that the tip's commit renders again what ran before, according to its trailer.
+	Renders bool
+	// Overwrites means that the tip is foreign, and that the request puts a commit on top of it.
+	Overwrites bool
 	// TakesBack means that the tip's commit takes workspaces back alone, according to its trailer.
 	TakesBack bool
 	Foreign   string // why the tip is foreign; "" if it is not
@@ -180,9 +186,12 @@ type Action struct {
 	Workspaces []string // promotion or rollback of the apps of these workspaces; Apps contains them
 	Without    []string // promotion: workspaces that it leaves out, because they are red in an environment before
 	Overtakes  bool     // by --now: to be written in the trailer
-	By         string   // who asked for it; empty: Sluice
-	ApprovedBy []string
-	Reason     string
+	Renders    bool     // moveEnvironment: render again what the environment runs
+	// moveEnvironment of an environment that never ran anything: gates that do not apply, for people
+	Inapplicable []string
+	By           string // who asked for it; empty: Sluice
+	ApprovedBy   []string
+	Reason       string
 }
 
 // WaveProgress is the progress of one wave.
@@ -249,6 +258,7 @@ type Proposal struct {
 	// Workspaces are those whose apps were asked for. Apps contains them.
 	Workspaces []string
 	Overtakes  bool
+	Renders    bool   // what the environment runs, again
 	By         string // empty: nobody asked, the mode is auto or request
 	Reason     string
 	Held       []string // apps, or clusters, that holds keep out of it

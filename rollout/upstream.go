@@ -284,7 +284,7 @@ func (x *upstreams) differsOnlyIn(next Source, workspaces []string) bool {
 // more. Such a request is done: automatic promotions bring the rest, or another request does.
 func (x *upstreams) arrivedWithout(q *Request) bool {
 	p := x.rec.Progress
-	if q == nil || q.Now || len(q.Apps) > 0 {
+	if q == nil || q.Now || q.Renders != "" || len(q.Apps) > 0 {
 		return false
 	}
 	landed := p != nil && !p.Rollback && p.Tree == x.s.Running.Tree && !p.Started.Before(q.At)

@@ -73,6 +73,8 @@ func kindOf(trailers []gitstore.Trailer) string {
 		switch {
 		case t.Key == branch.TrailerRollback, t.Key == branch.TrailerTakenBack:
 			return kindRollback
+		case t.Key == branch.TrailerRenderedAgain:
+			return kindHydrate
 		case t.Key == branch.TrailerNow, t.Key == branch.TrailerPolicyException, t.Key == branch.TrailerUnmerged:
 			return kindNow
 		case t.Key == branch.TrailerFrom || t.Key == branch.TrailerBy:

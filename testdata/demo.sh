@@ -31,8 +31,12 @@ say "A fleet: 7 clusters in 3 environments, 4 apps in layers"
 run sluice validate
 run sluice where --cluster prod-eu-1
 
-say "Every environment, rendered and pushed"
-run sluice hydrate --push --env dev,staging,prod
+say "dev follows the trunk: rendered and pushed"
+run sluice hydrate --push
+
+say "staging and prod get their first state by a promotion, through the gates that apply to an empty environment"
+run sluice promote staging
+run sluice promote prod
 
 say "The branches of the bare repository: one for each environment and cluster"
 run git -C "$work/fleet.git" for-each-ref --format='%(objectname:short) %(refname:short)' refs/heads
@@ -50,8 +54,10 @@ say "What a reviewer sees before the merge: changed objects, not changed values"
 export SLUICE_OFFLINE=1
 run sluice diff HEAD~1..HEAD
 
-say "Hydrate again: Sluice renders only what the change reaches and moves only its branches"
-run sluice hydrate --push --env dev,staging,prod
+say "Sluice renders only what the change reaches and moves only its branches"
+run sluice hydrate --push
+run sluice promote staging --now --reason "a demonstration"
+run sluice promote prod
 
 say "The same change on the cluster's branch"
 run git -C "$work/fleet.git" show --stat --patch --format='%h %an: %s%n%n%b' cluster/prod-us-1 --

@@ -282,19 +282,23 @@ func TestGoldenOwn(t *testing.T) {
 			origin := filepath.Join(filepath.Dir(g.dir), "origin.git")
 			g.git("clone", "-q", "--bare", g.dir, origin)
 			g.git("remote", "add", "origin", origin)
-			g.hydratePushed("--env", "dev,staging,prod")
+			promote := func(more ...string) {
+				for _, environment := range []string{"staging", "prod"} {
+					if _, err := g.run("sluice", append([]string{"promote", environment, "--by", "grace"},
+						more...)...); err != nil {
+						g.t.Fatal(err)
+					}
+					fmt.Fprintf(&g.record, "promote %s\n", environment)
+					g.fetched()
+				}
+			}
+			g.hydratePushed()
+			promote()
 			g.replace("apps/shop/layers/global/values.yaml", "mind the gap", "mind the step")
 			g.commit("greet otherwise")
 			g.git("push", "-q", "origin", "main")
 			g.hydratePushed()
-			for _, environment := range []string{"staging", "prod"} {
-				if _, err := g.run("sluice", "promote", environment, "--now", "--reason", "a test", "--by",
-					"grace"); err != nil {
-					g.t.Fatal(err)
-				}
-				fmt.Fprintf(&g.record, "promote %s\n", environment)
-				g.fetched()
-			}
+			promote("--now", "--reason", "a test")
 			if _, err := g.run("sluice", "rollback", "prod", "--reason", "a test", "--by", "grace"); err != nil {
 				g.t.Fatal(err)
 			}

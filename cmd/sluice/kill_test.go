@@ -47,6 +47,22 @@ func newSandbox(t *testing.T) *sandbox {
 	return s
 }
 
+// followTrunk commits a fleet whose environments all follow the trunk, so that one hydration writes all branches.
+func (s *sandbox) followTrunk(dir string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(`apiVersion: sluice.dev/v1alpha1
+kind: Fleet
+metadata: {name: harbour}
+spec:
+  trunk: main
+  layers: [class, environment, region, cluster]
+  environments: [{name: dev}, {name: staging}, {name: prod}]
+`), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.run(dir, "git", "commit", "-qam", "follow the trunk")
+}
+
 func (s *sandbox) source(name string) {
 	s.t.Helper()
 	dir := filepath.Join(s.dir, name)
@@ -79,7 +95,8 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 	}
 	s := newSandbox(t)
 	src := filepath.Join(s.dir, "fleet")
-	hydrate := []string{"hydrate", "--push", "--env", "dev,staging,prod", "--refs-per-push", "3", "-q"}
+	hydrate := []string{"hydrate", "--push", "--refs-per-push", "3", "-q"}
+	s.followTrunk(src)
 	template := filepath.Join(s.dir, "before.git")
 	s.run(s.dir, "git", "init", "-q", "--bare", template)
 	s.run(src, "git", "remote", "add", "origin", template)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -33,6 +34,19 @@ func superseded(format string, args ...any) error {
 	return &SupersededError{Reason: fmt.Sprintf(format, args...)}
 }
 
+// PromotedError is the reason not to hydrate an environment that comes after others: only a promotion moves it, because
+// only that asks its gates. Its text names the command for each intention.
+type PromotedError struct {
+	Environment string
+	After       []string
+}
+
+// Error implements error.
+func (e *PromotedError) Error() string {
+	return fmt.Sprintf("it comes after %s, and hydrate asks no gate: `sluice promote %[2]s` brings a commit, also the first one; `sluice hydrate --again --env %[2]s --reason WHY` renders again what it runs; `sluice repair %[2]s` brings back branches that somebody moved",
+		strings.Join(e.After, ", "), e.Environment)
+}
+
 // Exception is a reason to refuse a commit that the request overrules. The zero value is no exception.
 type Exception struct {
 	Reason string
@@ -58,10 +72,49 @@ type Checker struct {
 	Request  Request
 }
 
-// Check returns a *RefusedError or a *SupersededError if the run must not write the commit to an environment. refs are
-// the branches as listed, and st is the state of the environment's branch. Other errors come from Git and decide
-// nothing. The exception counts if the run goes on.
+// Check returns a *RefusedError, a *PromotedError or a *SupersededError if the run must not write the commit to an
+// environment. refs are the branches as listed, and st is the state of the environment's branch. Other errors come from
+// Git and decide nothing. The exception counts if the run goes on.
 func (c *Checker) Check(ctx context.Context, environment string, refs *Refs, st *branch.State) (Exception, error) {
+	exception, err := c.check(ctx, environment, refs, st)
+	_, older := errors.AsType[*SupersededError](err)
+	_, refused := errors.AsType[*RefusedError](err)
+	if older || err != nil && !refused {
+		return exception, err
+	}
+	if promoted := c.requireFirst(ctx, environment); promoted != nil {
+		return exception, promoted
+	}
+	return exception, err
+}
+
+// requireFirst returns a *PromotedError for an environment that comes after others, by the trunk of the remote or by the
+// commit: a commit from before the environment was promoted, or one that is not merged, must not pass its gates.
+// Branches of the local repository are free.
+func (c *Checker) requireFirst(ctx context.Context, environment string) error {
+	if c.Trunks == nil {
+		return nil
+	}
+	trunk, err := c.Trunks.Current(ctx, c.Request.Fleet.Spec.Trunk)
+	if err != nil {
+		return err
+	}
+	current, err := trunk.Fleet(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range []*fleet.Fleet{current, c.Request.Fleet} {
+		if f == nil {
+			continue
+		}
+		if e, ok := f.Environment(environment); ok && len(e.After) > 0 {
+			return &PromotedError{environment, e.After}
+		}
+	}
+	return nil
+}
+
+func (c *Checker) check(ctx context.Context, environment string, refs *Refs, st *branch.State) (Exception, error) {
 	exception, err := c.requireMerged(ctx, environment, st)
 	if err != nil {
 		return exception, err

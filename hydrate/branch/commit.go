@@ -31,6 +31,8 @@ const (
 	TrailerNow        = "Sluice-Now"      // the reason why a promotion did not wait for its gates
 	TrailerReason     = "Sluice-Reason"   // of a promotion that waited for its gates: what the person wrote
 	TrailerRollback   = "Sluice-Rollback" // the reason of a rollback
+	// TrailerRenderedAgain is the reason why what ran is rendered again.
+	TrailerRenderedAgain = "Sluice-Rendered-Again"
 	// TrailerTakenBack is the reason why a rollout continues without the changes of the workspaces that
 	// TrailerWorkspaces names.
 	TrailerTakenBack = "Sluice-Taken-Back"

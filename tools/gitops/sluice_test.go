@@ -75,8 +75,9 @@ func newSource(t *testing.T) *source {
 	s.run("git", "commit", "-qm", "start")
 	s.run("git", "remote", "add", "origin", served.URL+"/acme/fleet.git")
 	s.run("git", "push", "-q", "origin", "main")
-	s.run(binary, "hydrate", "--push", "--env", "dev,staging,prod", "--allow-policy", "plaintext-secret", "--reason",
-		"a fixture")
+	s.run(binary, "hydrate", "--push", "--allow-policy", "plaintext-secret", "--reason", "a fixture")
+	s.run(binary, "promote", "staging", "--no-policy")
+	s.run(binary, "promote", "prod", "--no-policy")
 	server = served
 	return s
 }

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,7 +16,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/review"
 	"github.com/sluice-gitops/sluice/service/announce"
@@ -34,8 +31,10 @@ type hydrateOptions struct {
 	signing signingFlag
 	listen  string
 
+	again     bool // render what promoted environments run
+	local     bool
+	by        string
 	selection selection // of a dry run
-	stopped   error     // of environments that are not written, because somebody stopped them
 }
 
 func newHydrate(o IO) *cobra.Command {
@@ -44,20 +43,23 @@ func newHydrate(o IO) *cobra.Command {
 		Use:   "hydrate",
 		Short: "Render a commit and write its environment and cluster branches",
 		Long: `Renders every target of a commit whose inputs changed and writes the branches of the environments that follow the trunk.
-It renders and checks the other environments too, but writes them only if --env names them.
+It renders and checks the other environments too.
 
-Hydrate asks no gate. With --push it therefore does not write an environment with ` + "`after`" + ` that is halted, frozen or held back after a
-rollback: use "sluice promote".
+Hydrate asks no gate. With --push it therefore never writes an environment with ` + "`after`" + `: "sluice promote ENV" brings a commit there,
+also the first one, and "sluice repair ENV" brings back branches that somebody moved. --again renders what such an environment
+runs once more, for example with another version of Sluice: never another commit, on the branches of the remote, and through the
+environment's gates and waves. It records who asked and why.
 
-Without --push, hydrate writes the branches of this repository. If a target fails, hydrate does not write its environment;
-it writes the others.
+Without --push, hydrate writes the branches of this repository, also those of environments that --env names. If a target fails,
+hydrate does not write its environment; it writes the others.
 
-Exit status: 0; 1 if hydrate failed or refused to write an environment.`,
+Exit status: 0; 1 if hydrate failed or refused to write an environment; with --again also 5 if a red gate or a halt stops it.`,
 		Example: `  sluice hydrate                              # HEAD, into branches of this repository
   sluice hydrate --push                       # into branches of the remote origin
   sluice hydrate --dry-run -o json            # what would be written
   sluice hydrate --dry-run --app shop         # the changes of one app
-  sluice hydrate --env prod --commit v1.2.0
+  sluice hydrate --env prod --commit v1.2.0   # into branches of this repository
+  sluice hydrate --again --env prod --reason "Sluice 1.4 writes lists in another order"
   sluice hydrate --repo https://git.example.com/fleet.git --push --refs-per-push 3`,
 		Args: noArgs("name the revision with --commit and the environments with --env"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -82,7 +84,10 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment.`,
 		"`environments` that --push may write from a commit that the remote's trunk does not contain; recorded in the commits")
 	f.StringSliceVar(&h.request.AllowPolicy, "allow-policy", nil,
 		"policy `rules` whose violations are written all the same; needs --reason and is recorded in the commits")
-	f.StringVar(&h.request.Reason, "reason", "", "`text` that says why --allow-policy is right")
+	f.StringVar(&h.request.Reason, "reason", "", "`text` that says why --allow-policy or --again is right")
+	f.BoolVar(&h.again, "again", false, "render again what the environments of --env run; needs --reason")
+	f.BoolVar(&h.local, "local", false, "with --again, work on the branches of this clone")
+	f.StringVar(&h.by, "by", "", "with --again, the `name` of the author of the command")
 	f.BoolVar(&h.request.Recreate, "recreate", false, "create branches again that were deleted; those of a promoted environment come back with sluice repair")
 	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
 	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0,
@@ -98,6 +103,9 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment.`,
 func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 	if err := h.checkFlags(); err != nil {
 		return err
+	}
+	if h.again {
+		return h.renderAgain(ctx, o)
 	}
 	if err := h.signing.sign(o, &h.Options); err != nil {
 		return err
@@ -120,6 +128,12 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 
 // checkFlags refuses flags that contradict each other.
 func (h *hydrateOptions) checkFlags() error {
+	if h.again {
+		return h.checkAgain()
+	}
+	if h.local || h.by != "" {
+		return usagef("--local and --by need --again")
+	}
 	if !h.selection.empty() && !h.dryRun {
 		return usagef("--app and --cluster need --dry-run: an environment is always written as a whole")
 	}
@@ -144,7 +158,7 @@ func (h *hydrateOptions) write(ctx context.Context, o IO, s *app.Session) error 
 	if err == nil && !result.OK() {
 		err = &exitError{code: ExitFailed}
 	}
-	return errors.Join(h.stopped, err)
+	return err
 }
 
 // configure completes the request and returns the session with the remote and the receivers in the flags.
@@ -179,11 +193,6 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 		if s, err = s.WithRemote(ctx, h.request.Commit, h.remote); err != nil {
 			return nil, withoutRemote(err, "without --push, hydrate writes the branches of this clone")
 		}
-		if !h.dryRun {
-			if err := h.leaveStopped(ctx, s); err != nil {
-				return nil, err
-			}
-		}
 	}
 	if h.listen != "" {
 		tell, err := o.Env.Announce(h.listen, warner(o))
@@ -193,19 +202,6 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 		s = announce.Pushes(ctx, s, h.request.Commit.Tree, tell)
 	}
 	return s, nil
-}
-
-// leaveStopped takes the environments out of the request that somebody stopped. It fails if no other is left.
-func (h *hydrateOptions) leaveStopped(ctx context.Context, s *app.Session) error {
-	if len(h.request.Environments) == 0 {
-		return nil // those without `after`
-	}
-	h.request.Environments, h.stopped = promote.NotStopped(ctx, s.Hydrator, h.request.Commit, h.request.Environments,
-		time.Now())
-	if len(h.request.Environments) == 0 {
-		return h.stopped
-	}
-	return nil
 }
 
 // checkNames returns a usage error for environments that the fleet does not have.
