@@ -100,7 +100,7 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 		})
 	}
 	if r.request.Prune {
-		gone, err := r.goneBranches(ctx, out, p)
+		gone, err := r.goneBranches(ctx, out, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -139,9 +139,43 @@ func (r *run) changes(ctx context.Context, environment string, c *fleet.Cluster,
 	return current.Tree != want || origin.Foreign != "", nil
 }
 
-// goneBranches deletes the branches of clusters that the registry no longer has. It deletes only branches whose last
-// commit Sluice made for this environment.
-func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *environmentPlan) ([]gitstore.Move, error) {
+// prune deletes the branches of clusters that left an environment which this run does not write otherwise: only those
+// that the environment branch does not have any more. It asks no gate, because nothing else moves.
+func (r *run) prune(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
+	var moves []gitstore.Move
+	for _, c := range r.view.Fleet.ClustersOf(out.Name) {
+		name := r.view.Fleet.ClusterBranch(c)
+		if tip := r.refs.Output[name]; c.Retired() && !tip.IsZero() && st.Clusters[c.Name].IsZero() {
+			moves = append(moves, r.deletion(out, c.Name, name, tip))
+		}
+	}
+	gone, err := r.goneBranches(ctx, out, st.Clusters)
+	if err != nil {
+		return err
+	}
+	if moves = append(moves, gone...); len(moves) == 0 {
+		out.Status, out.Reason = StatusUnchanged, "every cluster branch is of a cluster that the environment has"
+		return nil
+	}
+	w, err := r.h.Store.NewWriter()
+	if err != nil {
+		return err
+	}
+	r.writers = append(r.writers, w)
+	if out.Status, out.Reason, err = r.push(ctx, out, false, moves, w); err != nil {
+		out.Status, out.Reason = StatusRejected, err.Error()
+	}
+	if out.Status != StatusUpdated {
+		out.Clusters = nil
+	}
+	return ctx.Err()
+}
+
+// goneBranches deletes the branches of clusters that the registry no longer has, apart from those in keep. It deletes
+// only branches whose last commit Sluice made for this environment.
+func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, keep map[string]gitstore.Hash) ([]gitstore.Move,
+	error,
+) {
 	known := map[string]bool{}
 	for _, c := range r.view.Fleet.Clusters {
 		known[r.view.Fleet.ClusterBranch(c)] = true
@@ -166,13 +200,14 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 		if err != nil {
 			return nil, err
 		}
-		origin, err := branch.Inspect(ctx, r.h.Store, tip, branch.Owner{Environment: p.name}, r.signers)
+		origin, err := branch.Inspect(ctx, r.h.Store, tip, branch.Owner{Environment: out.Name}, r.signers)
 		if err != nil {
 			return nil, err
 		}
 		made := origin.Rendered.Message
-		if origin.Foreign == "" && branch.Trailer(made, branch.TrailerEnvironment) == p.name &&
-			branch.Trailer(made, branch.TrailerSource) != "" && name != out.Branch {
+		if origin.Foreign == "" && branch.Trailer(made, branch.TrailerEnvironment) == out.Name &&
+			branch.Trailer(made, branch.TrailerSource) != "" && name != out.Branch &&
+			keep[branch.Trailer(made, branch.TrailerCluster)].IsZero() {
 			moves = append(moves, r.deletion(out, name, name, tip.Hash))
 		}
 	}

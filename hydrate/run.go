@@ -164,6 +164,10 @@ func (r *run) renderEnvironment(ctx context.Context, name, ref string, tip gitst
 		if exception.Reason != "" {
 			out.Exceptions, out.unmergedAt = append(out.Exceptions, exception.Reason), exception.Trunk
 		}
+		promoted, ok := errors.AsType[*admit.PromotedError](err)
+		if ok && promoted.Refused == nil && r.request.Prune {
+			return out, r.prune(ctx, out, st)
+		}
 		if err := out.refusal(err); err != nil || out.Status != "" {
 			return out, err
 		}

@@ -312,9 +312,14 @@ func (l *commands) source(c Command, s *rollout.Situation) (rollout.Source, erro
 			return rollout.Source{}, fmt.Errorf("what %s runs is unknown: %s", b.Name, b.Foreign)
 		}
 	}
+	for _, b := range s.Before {
+		if b.Source.Empty() {
+			return rollout.Source{}, fmt.Errorf("%s runs nothing yet, and %s gets what it runs", b.Name, c.Environment)
+		}
+	}
 	latest := rollout.Latest(l.trunk.order, s.Before)
 	if latest.Empty() {
-		return latest, errors.New("the upstream environments run nothing yet")
+		return latest, errors.New("the environments before it run no common commit of the trunk")
 	}
 	return latest, nil
 }

@@ -126,7 +126,8 @@ func (e *RolledBackError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is rolled back already and runs %s", e.Environment, e.Runs)
 	if len(e.Choices) == 0 {
-		b.WriteString("; it has no earlier state")
+		fmt.Fprintf(&b, "; every other state that `sluice history %s` lists equals what runs, or was rolled back, too",
+			e.Environment)
 		return b.String()
 	}
 	b.WriteString("; to go back further, choose a state: ")

@@ -301,7 +301,7 @@ func (r *Record) resume(e Event) error {
 	case len(r.Holds) == 0:
 		return fmt.Errorf("%s is not halted, and nothing is held back", r.Environment)
 	default:
-		return fmt.Errorf("%s is not halted; what is held back remaining so until it is named: %s", r.Environment,
+		return fmt.Errorf("%s is not halted; what is held back stays so until it is named: %s", r.Environment,
 			r.named())
 	}
 	return nil

@@ -39,6 +39,7 @@ func superseded(format string, args ...any) error {
 type PromotedError struct {
 	Environment string
 	After       []string
+	Refused     error // another reason not to write the commit; nil if there is none
 }
 
 // Error implements error.
@@ -82,36 +83,40 @@ func (c *Checker) Check(ctx context.Context, environment string, refs *Refs, st 
 	if older || err != nil && !refused {
 		return exception, err
 	}
-	if promoted := c.requireFirst(ctx, environment); promoted != nil {
-		return exception, promoted
+	after, failed := c.after(ctx, environment)
+	if failed != nil {
+		return exception, failed
+	}
+	if len(after) > 0 {
+		return exception, &PromotedError{environment, after, err}
 	}
 	return exception, err
 }
 
-// requireFirst returns a *PromotedError for an environment that comes after others, by the trunk of the remote or by the
-// commit: a commit from before the environment was promoted, or one that is not merged, must not pass its gates.
-// Branches of the local repository are free.
-func (c *Checker) requireFirst(ctx context.Context, environment string) error {
+// after returns the environments that an environment comes after, by the trunk of the remote or by the commit: a commit
+// from before the environment was promoted, or one that is not merged, must not pass its gates. Branches of the local
+// repository are free.
+func (c *Checker) after(ctx context.Context, environment string) ([]string, error) {
 	if c.Trunks == nil {
-		return nil
+		return nil, nil
 	}
 	trunk, err := c.Trunks.Current(ctx, c.Request.Fleet.Spec.Trunk)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	current, err := trunk.Fleet(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, f := range []*fleet.Fleet{current, c.Request.Fleet} {
 		if f == nil {
 			continue
 		}
 		if e, ok := f.Environment(environment); ok && len(e.After) > 0 {
-			return &PromotedError{environment, e.After}
+			return e.After, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (c *Checker) check(ctx context.Context, environment string, refs *Refs, st *branch.State) (Exception, error) {

@@ -29,6 +29,12 @@ func NewRemote(t testing.TB) *Remote {
 // Push hydrates a revision to dev.
 func (r *Remote) Push(revision string, change func(*hydrate.Config, *hydrate.Request)) hydrate.EnvironmentResult {
 	r.T.Helper()
+	return r.PushAll(revision, change).Environments[0]
+}
+
+// PushAll is Push with the results of all environments.
+func (r *Remote) PushAll(revision string, change func(*hydrate.Config, *hydrate.Request)) *hydrate.Result {
+	r.T.Helper()
 	h := r.Hydrator(2)
 	c, err := h.Store.Resolve(r.T.Context(), revision)
 	if err != nil {
@@ -52,7 +58,7 @@ func (r *Remote) Push(revision string, change func(*hydrate.Config, *hydrate.Req
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	return result.Environments[0]
+	return result
 }
 
 // Feature commits a change on a new branch.
