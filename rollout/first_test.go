@@ -89,7 +89,7 @@ func TestFirstFill(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("%s: the environment does not move: %v", name, closed)
 		}
-		want := "bake of staging (2h0m0s), check/up, bake of wave canary (24h0m0s)"
+		want := "bake of staging (2h0m0s), check/up before the first wave, bake of wave canary (24h0m0s)"
 		if got := strings.Join(d.Actions[i].Inapplicable, ", "); got != want {
 			t.Errorf("%s: gates that do not apply: got %q, want %q", name, got, want)
 		}
@@ -101,32 +101,38 @@ func TestFirstFill(t *testing.T) {
 	}
 }
 
-// The waves of a first fill do not wait for bakes, checks and missing statuses; a red status stops them. The rollout is
-// complete when all are green, and the next promotion bakes again.
+// The waves of a first fill do not bake. They wait for statuses and checks, and only a red status is a failure: what a
+// check asks never answered before. The next promotion bakes again.
 func TestWavesOfFirstFill(t *testing.T) {
 	t.Parallel()
 	s := empty(t, nil)
 	s.Environment.Promotion.Health = fleet.Health{CommitStatuses: []string{"sync"}}
+	status := func(s *rollout.Situation, state string) {
+		s.Clusters = slices.Clone(s.Clusters)
+		for i := range s.Clusters {
+			s.Clusters[i].Statuses = []rollout.Status{{Name: "sync", State: state}}
+		}
+	}
 	filled(&s)
 	if moved, _ := step(t, &s); !slices.Equal(moved, []string{"a"}) {
 		t.Fatalf("the canary: %v moved", moved)
 	}
+	if moved, d := step(t, &s); len(moved) > 0 || d.Record.Halt != nil {
+		t.Errorf("without a status: %v moved, halted %v", moved, d.Record.Halt)
+	}
 	red := s
-	red.Clusters = slices.Clone(s.Clusters)
-	red.Clusters[0].Statuses = []rollout.Status{{Name: "sync", State: "failure"}}
+	status(&red, "failure")
 	if moved, d := step(t, &red); len(moved) > 0 || d.Record.Halt == nil {
 		t.Errorf("with a red canary: %v moved, halted %v", moved, d.Record.Halt)
 	}
+	status(&s, "success")
+	if moved, d := step(t, &s); len(moved) > 0 || d.Record.Halt != nil {
+		t.Errorf("with a red check: %v moved, halted %v", moved, d.Record.Halt)
+	}
+	s.Checks[0].State = rollout.Green
 	if moved, d := step(t, &s); !slices.Equal(moved, []string{"b"}) {
 		t.Fatalf("the rest: %v moved; the gates are %v", moved, d.WaveGates)
 	}
-	if _, d := step(t, &s); d.Record.Progress.Done.IsZero() != true {
-		t.Error("the rollout is complete without a status of its clusters")
-	}
-	for i := range s.Clusters {
-		s.Clusters[i].Statuses = []rollout.Status{{Name: "sync", State: "success"}}
-	}
-	s.Checks[0].State = rollout.Green
 	if _, d := step(t, &s); d.Record.Progress.Done.IsZero() {
 		t.Errorf("the rollout is not complete although all is green: %+v", d.Record.Progress)
 	}

@@ -166,10 +166,7 @@ func (x *gatekeeper) inapplicable() []string {
 		}
 	}
 	for _, c := range x.p.Checks {
-		out = append(out, GateCheck+c.Name)
-	}
-	if len(x.p.Health.CommitStatuses) > 0 {
-		out = append(out, "missing statuses")
+		out = append(out, GateCheck+c.Name+" before the first wave")
 	}
 	for _, w := range x.waves {
 		if w.Bake > 0 {

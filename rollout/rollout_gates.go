@@ -15,7 +15,7 @@ type rolloutGates struct{ *facts }
 func (x *rolloutGates) waveGates(i int) []Gate {
 	p := x.rec.Progress
 	gates := append([]Gate{x.haltGate(), x.trunkGate()}, x.timeGates(p.Now)...)
-	gates = append(gates, x.stepGates()...)
+	gates = append(gates, x.healthGates()...)
 	last := Gate{Name: GateBake, State: Green}
 	for _, w := range x.waves[:i] {
 		if x.idle(w) && !p.Now {
@@ -50,22 +50,8 @@ func (x *rolloutGates) settleGate(w Wave, step int) Gate {
 	return g
 }
 
-// stepGates are healthGates as the next step of a rollout sees them. A first fill does not wait for statuses and checks,
-// because nothing may sync the clusters or answer yet; red statuses stop it. It is complete once all are green.
-func (x *rolloutGates) stepGates() []Gate {
-	gates := x.healthGates()
-	if !x.rec.Progress.First {
-		return gates
-	}
-	for i := range gates {
-		if g := &gates[i]; g.State == Waiting || g.State == Unknown {
-			g.State, g.Reason = Green, notOfFirst+": "+g.Reason
-		}
-	}
-	return gates
-}
-
-// healthGates returns the statuses and checks of the clusters that have moved so far.
+// healthGates returns the statuses and checks of the clusters that have moved so far. A red check is no failure of a
+// first fill: nothing answered before.
 func (x *rolloutGates) healthGates() []Gate {
 	p := x.rec.Progress
 	moved := x.movedClusters()
@@ -81,7 +67,7 @@ func (x *rolloutGates) healthGates() []Gate {
 	}
 	results := checks(x.s, p.LastMove)
 	for i := range results {
-		if results[i].State == Red && p.First { // nothing that answers was ever there
+		if results[i].State == Red && p.First {
 			results[i].State = Waiting
 		}
 	}

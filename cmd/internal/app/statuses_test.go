@@ -69,6 +69,25 @@ func TestPromotionsGoOnWithoutStatuses(t *testing.T) {
 	}
 }
 
+// gateway opens a merge request that changes every cluster of staging.
+func (s *story) gateway() int {
+	s.t.Helper()
+	work := filepath.Join(s.dir, "work")
+	s.run(work, "fetch", "-q", "origin")
+	s.run(work, "checkout", "-q", "-B", "gateway", "origin/main")
+	file := filepath.Join(work, "apps/gateway/layers/global/values.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(data), "5.2", "5.3")), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.commit("a newer gateway")
+	s.push("gateway")
+	return s.open("gateway", "ada")
+}
+
 // A promoted environment has statuses on the source commit and on the rendered one, as an environment that follows the
 // trunk has.
 func TestPromotedEnvironmentsHaveStatuses(t *testing.T) {
@@ -77,16 +96,20 @@ func TestPromotedEnvironmentsHaveStatuses(t *testing.T) {
 		s.setFleet("main", strings.Replace(gated, "promotion: {mode: auto}",
 			"promotion: {mode: auto, waves: [{name: one, clusters: {matchLabels: {class: core}}, bake: 2h}, {name: two}]}", 1))
 		s.start()
-		s.until("staging has it", func() bool { return s.ref("env/staging") != "" })
+		s.until("staging has its first state", func() bool { // which does not bake
+			return s.status(s.ref("main"), "sluice/staging") == "success"
+		})
+		s.merge(s.gateway())
+		s.until("staging has it", func() bool { return s.holds("env/staging", "gateway:5.3") })
 		s.until("it is on its way", func() bool { return s.status(s.ref("main"), "sluice/staging") == "pending" })
-		if s.ref("cluster/staging-edge-1") != "" {
+		if s.holds("cluster/staging-edge-1", "gateway:5.3") {
 			t.Error("the second wave has it while the first bakes")
 		}
 		s.later(3 * time.Hour)
 		for _, sha := range []string{s.ref("main"), s.ref("env/staging")} {
 			s.until("the status is green", func() bool { return s.status(sha, "sluice/staging") == "success" })
 		}
-		if s.ref("cluster/staging-edge-1") == "" {
+		if !s.holds("cluster/staging-edge-1", "gateway:5.3") {
 			t.Error("green before all clusters had it")
 		}
 		if got := s.status(s.ref("main"), "sluice/prod"); got != "" {
