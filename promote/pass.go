@@ -122,6 +122,11 @@ func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *rollout.Situ
 	if p.request.DryRun {
 		return p.preview.plan(ctx, e, s, out)
 	}
+	if p.request.OnlyRender {
+		out.Decision.Actions = slices.DeleteFunc(out.Decision.Actions, func(a rollout.Action) bool {
+			return a.Kind == rollout.MoveEnvironment && !a.Renders || a.Kind == rollout.OpenRequest
+		})
+	}
 	if out.stays && !goesBack(out.Decision.Record) {
 		out.Decision.Actions = nil
 		return p.recorder.store(ctx, s.Record)

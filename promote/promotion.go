@@ -121,6 +121,7 @@ type Request struct {
 	Recreate     bool        // create branches again that somebody deleted
 	Overwrite    bool        // put what is promoted on top of commits that Sluice did not make
 	OnlyStop     bool        // the commands freeze or halt: store that, and decide and move nothing
+	OnlyRender   bool        // the commands render again: bring no commit besides
 	stay         []string    // environments in which Run was refused a stop or a rollback
 	// CommandPrefix begins the commands that texts advise: "sluice" on a terminal, "/sluice" (the default) in a chat.
 	CommandPrefix string

@@ -74,7 +74,7 @@ type Event struct {
 	Passed     []string // beforeAlone: workspaces that are not red, and that the record need not remember
 	Now        bool
 	Restores   bool      // moved: a rollback moved the branch
-	First      bool      // moved: the branch had no state before
+	First      bool      // moved: nothing ran before
 	Renders    bool      // moved: the branch has what ran before, rendered again
 	From       string    // moved: the tree that every cluster ran before; "" if that is unknown
 	To         PastState // rollback, failedBack, takenBack: the state to restore
@@ -350,7 +350,7 @@ func (r *Record) rollout(e Event) error {
 func (r *Record) moved(e Event) {
 	p := &Progress{
 		Source: e.Source.tidy(), Tree: e.Tree, From: e.From, Now: e.Now, Rollback: e.Restores,
-		First: e.First && len(r.Ran) == 0, Renders: e.Renders, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At,
+		First: e.First, Renders: e.Renders, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At,
 	}
 	if b := r.Rollback; b != nil && r.Progress != nil && e.Restores {
 		done := *b

@@ -91,8 +91,15 @@ func (x *facts) act(a Action) {
 	x.d.Actions = append(x.d.Actions, a)
 }
 
-// first reports whether the environment never ran anything: neither its branch nor its record has a state.
-func (x *facts) first() bool { return x.s.Running.Commit == "" && len(x.rec.Ran) == 0 }
+// first reports whether the environment never ran anything: neither its branch, nor its record, nor a cluster has a
+// state.
+func (x *facts) first() bool { return x.s.Running.Commit == "" && x.unused() }
+
+// unused reports whether nothing is known that ran before what the environment branch has.
+func (x *facts) unused() bool {
+	return len(x.rec.Ran) == 0 &&
+		!slices.ContainsFunc(x.s.Clusters, func(c ClusterState) bool { return c.Tree != "" })
+}
 
 // thawed returns the clusters without frozen ones.
 func (x *facts) thawed(names []string) []string {

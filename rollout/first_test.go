@@ -69,6 +69,7 @@ func TestFirstFill(t *testing.T) {
 		"outside the window": {func(s *rollout.Situation) {
 			s.Environment.Promotion.Windows = []fleet.Window{{Days: []string{"Mon"}, From: "09:00", To: "10:00"}}
 		}, "window"},
+		"a cluster ran something": {func(s *rollout.Situation) { s.Clusters[0].Tree = "a1" }, "before/staging"},
 		"it ran something once": {func(s *rollout.Situation) {
 			s.Record.Ran = []rollout.PastState{{Source: rollout.Source{Commit: "c1"}, Tree: "t1", At: s.Now}}
 		}, "before/staging"},

@@ -92,7 +92,7 @@ func (x *observer) observeTree() error {
 	}
 	return x.emit(Event{
 		Kind: EventMoved, Source: run.Source, Tree: run.Tree, From: x.settled(), Clusters: x.toMove(),
-		Now: run.Overtakes, Restores: run.Restores, First: run.First, Renders: run.Renders,
+		Now: run.Overtakes, Restores: run.Restores, First: run.First && x.unused(), Renders: run.Renders,
 	})
 }
 

@@ -50,6 +50,7 @@ type promotionFlags struct {
 	recreate bool
 	foreign  bool
 	deletes  int
+	only     []string // environments to render again, and nothing else; none: all environments, and promotions
 }
 
 func (p *promotionFlags) add(cmd *cobra.Command) {
@@ -177,6 +178,7 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 	}
 	r.Commands, r.DryRun, r.PerPush, r.Recreate, r.Overwrite, r.MaxDeletions = commands, dry, p.perPush, p.recreate,
 		p.foreign, p.deletes
+	r.Environments, r.OnlyRender = p.only, len(p.only) > 0
 	return promote.Run(ctx, s.Hydrator, r)
 }
 

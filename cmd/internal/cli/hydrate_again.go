@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/promote"
@@ -31,7 +30,7 @@ func (h *hydrateOptions) renderAgain(ctx context.Context, o IO) error {
 	p := promotionFlags{
 		environmentFlags: environmentFlags{common: h.common, remote: h.remote, local: h.local}, signing: h.signing,
 		by: h.by, listen: h.listen, perPush: h.request.PerPush, recreate: h.request.Recreate,
-		foreign: h.request.Overwrite, deletes: h.request.MaxDeletions,
+		foreign: h.request.Overwrite, deletes: h.request.MaxDeletions, only: h.request.Environments,
 	}
 	s, trunk, err := p.open(ctx, o)
 	if err != nil {
@@ -52,9 +51,6 @@ func (h *hydrateOptions) renderAgain(ctx context.Context, o IO) error {
 		commands = append(commands, c)
 	}
 	list, err := p.look(ctx, o, s, trunk, h.dryRun, commands...)
-	list = slices.DeleteFunc(list, func(e promote.Status) bool {
-		return !slices.Contains(h.request.Environments, e.Environment)
-	})
 	shown := p.showAll(o, list, "", err)
 	if shown == nil && !h.dryRun && state(list, "") == blocked {
 		return errBlocked()
