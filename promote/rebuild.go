@@ -46,7 +46,7 @@ func RebuildRecords(ctx context.Context, h *hydrate.Hydrator, r Request, by, rea
 		if err != nil {
 			return nil, err
 		}
-		rebuilt = append(rebuilt, rollout.Rebuild(old, history, version+1, by, reason, r.Now))
+		rebuilt = append(rebuilt, rollout.Rebuild(old, history, s.clusterNames(e.Name), version+1, by, reason, r.Now))
 		names = append(names, e.Name)
 	}
 	if len(rebuilt) == 0 {
@@ -72,6 +72,17 @@ func RebuildRecords(ctx context.Context, h *hydrate.Hydrator, r Request, by, rea
 	return rebuilt, push.push(ctx, w, []gitstore.Move{{
 		Branch: rollout.StateBranch, Old: s.refs[rollout.StateBranch], New: hash,
 	}})
+}
+
+// clusterNames returns the clusters that an environment has, and those that its branch still has.
+func (s *snapshot) clusterNames(environment string) []string {
+	names := s.states[environment].ClusterNames()
+	for _, c := range s.fleet.ClustersOf(environment) {
+		if !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // restored reads the history of an environment branch, oldest first.

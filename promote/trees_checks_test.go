@@ -124,7 +124,8 @@ func (w *trees) rendering(commit string) (map[string]string, error) {
 	if out := w.rendered[commit]; out != nil {
 		return out, nil
 	}
-	i := slices.IndexFunc(w.trunk, func(c gitstore.Commit) bool { return c.Hash.String() == commit })
+	all := slices.Concat(w.trunk, w.dropped)
+	i := slices.IndexFunc(all, func(c gitstore.Commit) bool { return c.Hash.String() == commit })
 	if i < 0 {
 		return nil, fmt.Errorf("%q is not a commit of the trunk", commit)
 	}
@@ -134,7 +135,7 @@ func (w *trees) rendering(commit string) (map[string]string, error) {
 	}
 	defer func() { _ = writer.Close() }() // nothing of it is kept
 	result, err := w.h.RenderCommit(w.ctx, hydrate.CommitRequest{
-		Environment: "prod", Commit: w.trunk[i],
+		Environment: "prod", Commit: all[i],
 		State: branch.NewState("env/prod"), All: true,
 	}, writer)
 	if err != nil {
@@ -232,6 +233,10 @@ func (w *trees) verified() error {
 		case verify.StatusOK:
 		case verify.StatusBehind:
 			w.done["behind as planned"]++
+		case verify.StatusUnmerged:
+			if len(w.dropped) == 0 {
+				return fmt.Errorf("invariant 5, verify is clean: %s, and nobody rewrote the trunk", v.Reason)
+			}
 		default:
 			return fmt.Errorf("invariant 5, verify is clean: %s %s %v %v", v.Status, v.Reason, v.Differences,
 				v.Failures)
@@ -257,7 +262,7 @@ func (w *trees) arrive() error {
 		}
 	}
 	latest := w.trunk[len(w.trunk)-1].Hash.String()
-	for range 60 {
+	for i := range 60 {
 		w.now = w.now.Add(15 * time.Minute)
 		if w.now.Hour() > 20 {
 			w.now = w.now.Add(10 * time.Hour)
@@ -283,9 +288,16 @@ func (w *trees) arrive() error {
 				return err
 			}
 		}
-		if w.manual && !now.source.Equal(rollout.Source{Commit: latest}) {
+		// a person goes on from what the trunk lost, or from a request that waits
+		lost := i == 30 || slices.ContainsFunc(w.dropped, func(c gitstore.Commit) bool {
+			return slices.Contains(now.source.Commits(), c.Hash.String())
+		})
+		if (w.manual || lost) && !now.source.Equal(rollout.Source{Commit: latest}) {
 			c := w.command(rollout.EventPromote, "")
-			c.Now, c.Apps, c.Revision = false, nil, ""
+			c.Now, c.Apps, c.Revision = lost, nil, ""
+			if lost {
+				c.Again = "the trunk was rewritten"
+			}
 			commands = append(commands, c)
 		}
 		commands = append(commands, w.command(rollout.EventApprove, ""))

@@ -59,6 +59,8 @@ func TestModelOnTrees(t *testing.T) {
 	for _, k := range []string{
 		"promoted", "rollback of all", "rollback of clusters", "rollback of apps", "moved late",
 		"held", "halt", "request", "arrived", "verified", "behind as planned",
+		"env/prod back", "cluster back", "env/prod deleted", "cluster deleted", "foreign commit", "records refused",
+		"rebuilt", "restored", "adopted", "rewritten trunk", "clock",
 	} {
 		if done[k] == 0 && count >= 300 {
 			t.Errorf("no history has %q: the model shows nothing about it", k)
@@ -108,13 +110,16 @@ type trees struct {
 	manual   bool
 	versions map[string]int
 	trunk    []gitstore.Commit
-	red      map[string]bool
-	requests requests
-	rendered map[string]map[string]string // source commit → cluster/app → tree
-	bad      map[string]map[string]bool   // cluster/app → trees that went back and that nobody asked for since
-	events   int
-	done     map[string]int
-	log      []string
+	dropped  []gitstore.Commit // of the trunk, by people who rewrote it
+	// the next hydration is told that the trunk was rewritten
+	rewritten bool
+	red       map[string]bool
+	requests  requests
+	rendered  map[string]map[string]string // source commit → cluster/app → tree
+	bad       map[string]map[string]bool   // cluster/app → trees that went back and that nobody asked for since
+	events    int
+	done      map[string]int
+	log       []string
 }
 
 var treeClusters = []string{"p0", "p1", "p2", "p3"}
@@ -218,7 +223,9 @@ func (w *trees) commit(environments ...string) error {
 	}
 	w.trunk = append(w.trunk, c)
 	w.logf("commit %s: %v", hash.Short(), w.versions)
-	result, err := w.h.Hydrate(w.ctx, hydrate.Request{Commit: c, Write: true, Environments: environments})
+	result, err := w.h.Hydrate(w.ctx, hydrate.Request{
+		Commit: c, Write: true, Environments: environments, Overwrite: w.rewritten,
+	})
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("hydration: %+v", result)
 	}
@@ -272,7 +279,7 @@ func (w *trees) Statuses(ctx context.Context, commit string) ([]rollout.Status, 
 // step is one thing that happens, and a pass or two after it.
 func (w *trees) step() error {
 	cluster := treeClusters[w.r.IntN(len(treeClusters))]
-	switch w.r.IntN(16) {
+	switch w.r.IntN(20) {
 	case 0, 1, 2:
 		if err := w.release("dev"); err != nil {
 			return err
@@ -306,6 +313,12 @@ func (w *trees) step() error {
 			return w.merge(*open, w.r.IntN(3) == 0)
 		}
 		return w.passes(1, w.command(rollout.EventApprove, cluster))
+	case 16, 17:
+		return w.incident(cluster)
+	case 18:
+		return w.rewriteTrunk()
+	case 19:
+		w.setClock()
 	}
 	return w.passes(2)
 }

@@ -31,10 +31,11 @@ func Decide(s Situation) (Decision, error) {
 	}
 	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
 		// An empty rollback must neither block others nor become a rollback of all clusters.
-		if err := x.emit(Event{
-			Kind:   EventRollbackDropped,
-			Reason: "all of its clusters were frozen meanwhile",
-		}); err != nil {
+		end := Event{Kind: EventRollbackDropped, Reason: "all of its clusters were frozen meanwhile"}
+		if x.s.Running.Restores && x.s.Running.Tree != b.FromTree {
+			end = Event{Kind: EventRolledBack} // an interrupted run moved the environment branch
+		}
+		if err := x.emit(end); err != nil {
 			return Decision{}, err
 		}
 		if x.s.Running.Foreign == "" { // no hold ends while a rollback is pending

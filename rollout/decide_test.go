@@ -363,3 +363,91 @@ func TestAgainCoversNoLaterHold(t *testing.T) {
 		}
 	}
 }
+
+// A rollout that leaves an app at a commit that a rewritten trunk lost brings nothing that the trunk lacks.
+func TestRewrittenTrunkStopsOnlyWhatItBrings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before rollout.Source // what ran before the rollout
+		moves  int
+	}{
+		"the app stays":         {rollout.Source{Commit: "c1", Apps: map[string]string{"web": "lost"}}, 1},
+		"the rollout brings it": {rollout.Source{Commit: "c1"}, 0},
+	} {
+		s := prod(fleet.Promotion{Mode: "manual"}, behind("a", nil))
+		s.Running.Source = rollout.Source{Commit: "c2", Apps: map[string]string{"web": "lost"}}
+		s.Record.Ran = []rollout.PastState{{Source: c.before, Tree: "t1", At: at().Add(-time.Hour)}}
+		s.Record.Progress = &rollout.Progress{
+			Source: s.Running.Source, Tree: "t2", From: "t1", Started: at(), LastMove: at(), Changed: []string{"a"},
+		}
+		if moved, d := step(t, &s); len(moved) != c.moves {
+			t.Errorf("%s: moved %v, want %d clusters; waits for %q", name, moved, c.moves, d.WaitsFor)
+		}
+	}
+}
+
+// A promotion that names no hold ends none, also after the trunk lost the commit that is held: newer commits can have
+// the same content.
+func TestHoldOfALostCommitStays(t *testing.T) {
+	t.Parallel()
+	for again, left := range map[string]int{"": 1, "it was the node": 0} {
+		s := prod(fleet.Promotion{Mode: "manual"}, behind("a", nil))
+		s.Record.Holds = []rollout.Hold{{
+			Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "lost"}, Tree: "t1", Apps: []string{"web"},
+			By: "mia", Since: at().Add(-time.Hour),
+		}}
+		s.Record.Request = &rollout.Request{Source: s.Running.Source, Again: again, By: "ann", At: at()}
+		_, d := step(t, &s)
+		if d.Record.Request != nil || len(d.Record.Holds) != left {
+			t.Errorf("--again %q: the request is %+v and %d holds are left, want none and %d", again, d.Record.Request,
+				len(d.Record.Holds), left)
+		}
+	}
+}
+
+// --again covers the holds that the record has when it is said, although the clock was set back since they began.
+func TestAgainAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	s := prod(fleet.Promotion{Mode: "manual"}, behind("a", nil))
+	s.Trunk = rollout.Trunk{"c1", "c2", "c3"}
+	s.Running.Source = rollout.Source{Commit: "c1"}
+	s.Record.Holds = []rollout.Hold{{
+		Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2"}, Tree: "t2", Apps: []string{"web"},
+		By: "mia", Since: at().Add(time.Hour),
+	}}
+	var err error
+	if s.Record, err = rollout.Apply(s.Record, rollout.Event{
+		Kind: rollout.EventPromote, By: "ann", At: at(), Source: rollout.Source{Commit: "c3"}, Again: "it was the node",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := rollout.Next(s); err != nil || next == nil || len(next.Returns) > 0 {
+		t.Errorf("the proposal is %+v, %v, want one that returns without further words", next, err)
+	}
+}
+
+// A rollback whose run was interrupted after it moved the environment branch holds what it took back, although its
+// clusters were frozen before the next run.
+func TestInterruptedRollbackOfFrozenClusters(t *testing.T) {
+	t.Parallel()
+	for interrupted, holds := range map[bool]int{true: 1, false: 0} {
+		s := prod(fleet.Promotion{Mode: "manual"}, behind("a", nil), behind("b", nil))
+		s.Record.Progress = &rollout.Progress{Source: s.Running.Source, Tree: "t2", Started: at(), LastMove: at()}
+		s.Record.Rollback = &rollout.Rollback{
+			To: rollout.Source{Commit: "c1"}, Tree: "t1", From: s.Running.Source, FromTree: "t2", Clusters: []string{"a"},
+			By: "mia", At: at(),
+		}
+		s.Record.Freezes = []rollout.Freeze{{Target: "a", From: at(), Reason: "the fair", By: "noa"}}
+		if interrupted {
+			s.Running = rollout.Running{
+				Source: rollout.Source{Commit: "c2", Clusters: map[string]rollout.ClusterSource{"a": {Commit: "c1"}}},
+				Tree:   "t3", Commit: "x3", Restores: true, Restored: []string{"a"},
+			}
+		}
+		_, d := step(t, &s)
+		if d.Record.Rollback != nil || len(d.Record.Holds) != holds || (d.Record.Halt == nil) != interrupted {
+			t.Errorf("interrupted: %t: the rollback is %+v, the holds are %v, the halt is %v", interrupted,
+				d.Record.Rollback, d.Record.Holds, d.Record.Halt)
+		}
+	}
+}

@@ -219,6 +219,9 @@ func (r *Record) request(e Event) error {
 	for i := range r.Approvals { // earlier approvals do not agree to skipping gates
 		r.Approvals[i].Now = false
 	}
+	for _, h := range r.Holds { // the person saw it, even if the clock was set back since
+		e.At = later(e.At, h.Since)
+	}
 	r.Request = &Request{
 		Source: e.Source.tidy(), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces), Now: e.Now, Again: e.Again,
 		Reason: cmp.Or(e.Reason, e.Again), By: e.By, At: e.At, Said: e.Said.UTC(),

@@ -98,7 +98,7 @@ func (w *world) hasBaked(s rollout.Situation, a rollout.Action) error {
 	if w.stagingRed.After(since) {
 		since = w.stagingRed
 	}
-	if w.now.Sub(since) < w.bake() || w.allRed() || since.IsZero() {
+	if w.elapsed().Sub(since) < w.bake() || w.allRed() || since.IsZero() {
 		return fmt.Errorf("staging has it, in health, since %s only", since)
 	}
 	return nil
@@ -161,7 +161,7 @@ func (w *world) mayMoveWave(a rollout.Action, frozen func(string) bool) error {
 				last = w.movedAt[name]
 			}
 		}
-		if !overtakes && !w.restores && last.After(w.progress) && w.now.Sub(last) < v.Bake {
+		if !overtakes && !w.restores && last.After(w.progress) && w.elapsed().Sub(last) < v.Bake {
 			return fmt.Errorf("wave %s has moved at %s, and bakes", v.Name, last)
 		}
 	}
@@ -184,6 +184,8 @@ func (w *world) healthyMoves() error {
 func (w *world) arrive() error {
 	w.r = rand.New(rand.NewPCG(1, 1))
 	w.broken, w.sick = map[string]bool{}, map[string]string{}
+	w.repairState()
+	w.repair(false)
 	w.red, w.pending, w.isRed, w.foreign = map[string]bool{}, map[string]bool{}, false, false
 	for i := range w.members {
 		w.members[i].State = ""
@@ -194,8 +196,17 @@ func (w *world) arrive() error {
 	for _, target := range append([]string{""}, w.names()...) {
 		w.apply(rollout.Event{Kind: rollout.EventUnfreeze, Target: target})
 	}
-	for range 200 {
+	for i := range 200 {
 		w.now = w.now.Add(45 * time.Minute)
+		// a request for what the trunk lost, or for what was held since, waits for a person
+		if q := w.record.Request; q != nil && (i == 60 || !slices.Contains(w.trunk, q.Source.Commit)) {
+			w.apply(rollout.Event{Kind: rollout.EventCancel, By: "ann"})
+		}
+		if q := w.record.Request; !w.allOnTrunk(w.prod.source) && (q == nil || !q.Source.Equal(w.staging)) { // what the gates branch and trunk say
+			w.apply(rollout.Event{
+				Kind: rollout.EventPromote, By: "ann", Source: w.staging, Now: true, Reason: "rewritten", Again: "rewritten",
+			})
+		}
 		if w.record.Halt != nil {
 			w.apply(rollout.Event{Kind: rollout.EventResume, By: "ann"})
 		}

@@ -12,9 +12,12 @@ import (
 // happen is one thing that the world does.
 func (w *world) happen() {
 	w.now = w.now.Add(time.Duration(w.r.IntN(25)) * time.Minute)
+	if w.lost && w.r.IntN(3) == 0 {
+		w.repairState()
+	}
 	cluster := w.members[w.r.IntN(len(w.members))].Name
 	target := pick(w.r, "", cluster)
-	switch w.r.IntN(22) {
+	switch w.r.IntN(26) {
 	case 0, 1, 2:
 		w.commit(false)
 		w.stage()
@@ -53,18 +56,24 @@ func (w *world) happen() {
 	case 19:
 		w.decideRequest()
 	case 20:
-		w.foreign = !w.foreign && w.r.IntN(2) == 0
-		w.logf("foreign: %v", w.foreign)
-	case 21:
-		if w.r.IntN(8) == 0 {
-			w.record, w.lost = rollout.NewRecord("prod"), true
-			clear(w.bad)
-			clear(w.ill)
-			clear(w.recovered)
-			w.declined, w.merged, w.forgotten = "", "", w.request
-			w.done["lost record"]++
-			w.logf("the record is lost")
+		if w.was == nil {
+			w.foreign = !w.foreign && w.r.IntN(2) == 0
+			w.logf("foreign: %v", w.foreign)
 		}
+	case 21:
+		if w.r.IntN(4) == 0 {
+			w.loseRecord()
+		}
+	case 22:
+		w.setBackTo()
+	case 23:
+		w.repair(w.r.IntN(2) == 0)
+	case 24:
+		if w.r.IntN(2) == 0 {
+			w.rewriteTrunk()
+		}
+	case 25:
+		w.setClock()
 	}
 }
 
@@ -172,7 +181,7 @@ func (w *world) returns(e rollout.Event) bool {
 // goBack rolls back as a caller does: to a state that a person names, or to the default.
 func (w *world) goBack(cluster string) {
 	s, err := w.situation()
-	if err != nil || w.foreign {
+	if err != nil || w.foreign || w.lost {
 		return
 	}
 	e := rollout.Event{
@@ -211,6 +220,9 @@ func (w *world) goBack(cluster string) {
 
 // reconcile is one pass: decide, store, act; or only a part of that, as when a run is cut off.
 func (w *world) reconcile(hostile bool) error {
+	if w.lost {
+		return nil // each pass is an error until somebody repairs the records
+	}
 	for range 3 {
 		s, err := w.situation()
 		if err != nil {
@@ -224,6 +236,9 @@ func (w *world) reconcile(hostile bool) error {
 			if err := w.decidesAlike(s, d); err != nil {
 				return err
 			}
+		}
+		if err := w.trunkGate(d); err != nil {
+			return err
 		}
 		cut := hostile && w.r.IntN(12) == 0
 		if cut && w.r.IntN(2) == 0 {
@@ -355,6 +370,9 @@ func (w *world) moveWave(d rollout.Decision, a rollout.Action) error {
 		}
 	}
 	for _, name := range a.Clusters {
+		if err := w.onTrunk(name); err != nil && a.Wave != "" && !w.restores {
+			return err
+		}
 		if w.r.IntN(20) == 0 {
 			continue // the push of this one was refused
 		}
@@ -375,7 +393,7 @@ func (w *world) moveWave(d rollout.Decision, a rollout.Action) error {
 
 func (w *world) move(name string) {
 	if w.clusters[name] != w.prod.subs[name] { // equal content restarts no bake
-		w.movedAt[name] = w.now
+		w.movedAt[name] = w.elapsed()
 	}
 	w.clusters[name], w.provenance[name] = w.prod.subs[name], w.prod.source.On(name)
 }
@@ -401,12 +419,19 @@ func (w *world) back(a rollout.Action) error {
 	if w.countBack(a); whole {
 		next = to
 	}
+	commits := len(w.history)
 	if id := w.keep(next); a.Continues != "" {
 		if err := w.goesOn(a, id, next); err != nil {
 			return err
 		}
 	} else if id != w.id {
 		w.begin(id, next, false, w.restoredWith(a.Clusters), true)
+	}
+	if len(w.history) > commits { // the trailers of the commit say so
+		w.history[commits].Back = &rollout.Rollback{
+			To: next.source, Tree: w.id, Wave: a.Wave, Clusters: a.Clusters, Apps: a.Apps, Workspaces: a.Workspaces,
+			Reason: a.Reason, By: a.By, At: w.now,
+		}
 	}
 	cut := w.r.IntN(8) == 0 || a.Continues != "" && w.r.IntN(3) == 0 // before the record is stored
 	for _, m := range w.members {

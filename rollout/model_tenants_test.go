@@ -106,7 +106,7 @@ func (w *world) goesOn(a rollout.Action, id string, next tree) error {
 	if w.restores || w.skips() {
 		return fmt.Errorf("a rollout that is a rollback, or skips gates, continues without %v", a.Workspaces)
 	}
-	w.past = append([]rollout.PastState{{Source: next.source, Tree: id, At: w.now}}, w.past...)
+	w.remember(id, next.source)
 	w.id, w.prod, w.tip, w.continues = id, next, fmt.Sprintf("%s#%d", id, w.r.Uint32()), id
 	return nil
 }

@@ -84,7 +84,7 @@ func TestModel(t *testing.T) {
 	for _, k := range []string{
 		"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest",
 		"thawed", "arrived", "cut off",
-		"lost record", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held",
+		"lost record", "old record", "rebuilt", "set back", "restored", "adopted", "rewritten trunk", "clock", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held",
 		"released", "resumed hold", "refused return", "declined",
 		"refused second rollback", "workspace back", "workspace back, interrupted", "workspace back, refused",
 		"went on without a workspace",
@@ -113,6 +113,10 @@ func play(seed uint64, steps []turn) (*world, error) {
 	for _, s := range steps {
 		w.r = rand.New(rand.NewPCG(s.seed, 7))
 		w.happen()
+		if w.r.IntN(8) == 0 && !w.lost {
+			kept := w.record
+			w.kept = &kept
+		}
 		if err := w.reconcile(true); err != nil {
 			return w, err
 		}
@@ -197,6 +201,13 @@ type world struct {
 	events     int
 	passes     int
 	foreign    bool
+
+	behind   time.Duration           // by which the clock was set back
+	lineages map[string][]string     // commit → the trunk up to it, oldest first
+	was      *setBack                // somebody set prod's branch back; nil if nobody did
+	history  []rollout.RestoredState // of prod's branch, oldest first
+	kept     *rollout.Record         // an older one
+	repaired bool                    // the record was rebuilt
 }
 
 type ran struct {
@@ -207,7 +218,7 @@ type ran struct {
 func newWorld(seed uint64) *world {
 	w := &world{
 		r: rand.New(rand.NewPCG(seed, 7)), done: map[string]int{}, now: time.Date(2026, 3, 27, 6, 0, 0, 0, time.UTC),
-		touches: map[string]map[string]bool{}, versions: map[string]string{}, clusters: map[string]string{},
+		lineages: map[string][]string{}, touches: map[string]map[string]bool{}, versions: map[string]string{}, clusters: map[string]string{},
 		provenance: map[string]rollout.ClusterSource{},
 		movedAt:    map[string]time.Time{}, trees: map[string]tree{}, record: rollout.NewRecord("prod"),
 		bad: map[string]map[string]bool{},
@@ -284,6 +295,7 @@ func (w *world) commit(all bool) {
 		}
 	}
 	w.trunk = append(w.trunk, c)
+	w.lineages[c] = slices.Clone(w.trunk)
 	w.logf("commit %s of %v", c, apps)
 	if w.tenants && !all && w.r.IntN(4) == 0 {
 		app := pick(w.r, w.apps[:2]...)
@@ -294,7 +306,7 @@ func (w *world) commit(all bool) {
 
 func (w *world) stage() {
 	w.staging = rollout.Source{Commit: w.trunk[len(w.trunk)-1]}
-	w.stagingLog = append(w.stagingLog, ran{w.staging, w.now})
+	w.stagingLog = append(w.stagingLog, ran{w.staging, w.elapsed()})
 }
 
 // content is what a cluster gets from source commits.
@@ -313,7 +325,7 @@ func (w *world) version(cluster, app, commit string) string {
 		return v
 	}
 	version := "-"
-	for _, c := range w.trunk[:1+slices.Index(w.trunk, commit)] {
+	for _, c := range w.lineages[commit] {
 		if w.touches[c][key] {
 			version = c
 		}
@@ -430,6 +442,9 @@ func status(red, pending bool) []rollout.Status {
 }
 
 func (w *world) apply(e rollout.Event) bool {
+	if w.lost { // every command is refused
+		return false
+	}
 	w.events++
 	e.At, e.ID = w.now, fmt.Sprint("event", w.events)
 	next, err := rollout.Apply(w.record, e)
@@ -463,6 +478,9 @@ func (w *world) store(r rollout.Record) {
 }
 
 func (w *world) merge() {
+	if w.was != nil { // the forge does not merge into a branch that went back
+		return
+	}
 	t, ok := w.trees[w.request.Tree]
 	w.logf("merge request of %s merged", w.request.Source)
 	if ok {
@@ -480,14 +498,21 @@ func (w *world) merge() {
 // begin moves prod's branch.
 func (w *world) begin(id string, t tree, overtakes bool, restored []string, restores bool) {
 	w.id, w.prod, w.tip = id, t, fmt.Sprintf("%s#%d", id, w.r.Uint32())
-	w.past = append([]rollout.PastState{{Source: t.source, Tree: id, At: w.now}}, w.past...)
-	w.progress, w.overtakes, w.restored, w.restores, w.changed = w.now, overtakes, restored, restores, map[string]bool{}
+	w.remember(id, t.source)
+	w.progress, w.overtakes, w.restored, w.restores, w.changed = w.elapsed(), overtakes, restored, restores, map[string]bool{}
 	w.expedited, w.ran = false, maps.Clone(w.clusters)
 	for _, c := range w.members {
 		if w.clusters[c.Name] != t.subs[c.Name] {
 			w.changed[c.Name] = true
 		}
 	}
+}
+
+// remember adds a state to the history of prod's branch.
+func (w *world) remember(id string, source rollout.Source) {
+	state := rollout.PastState{Source: source, Tree: id, At: w.now}
+	w.past = append([]rollout.PastState{state}, w.past...)
+	w.history = append(w.history, rollout.RestoredState{PastState: state})
 }
 
 // invariants are checked whenever Sluice rests.

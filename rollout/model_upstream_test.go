@@ -55,7 +55,7 @@ func (w *world) allRed() bool {
 // sees notes what the pass has seen of staging.
 func (w *world) sees() {
 	if w.allRed() {
-		w.stagingRed = w.now
+		w.stagingRed = w.elapsed()
 	}
 	for _, app := range w.apps {
 		name := fleet.WorkspaceOf(app)
@@ -65,7 +65,7 @@ func (w *world) sees() {
 			w.ill[name] = true
 		case !w.isRed && w.sick[app] == "" && w.ill[name]:
 			delete(w.ill, name)
-			w.recovered[name] = ran{w.staging, w.now}
+			w.recovered[name] = ran{w.staging, w.elapsed()}
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (w *world) leavesOut(a rollout.Action) error {
 				return fmt.Errorf("%s is red in staging, and %s of %s becomes %s", name, app, m.Name, want)
 			case again.at.IsZero():
 				continue
-			case w.now.Sub(again.at) < bake:
+			case w.elapsed().Sub(again.at) < bake:
 				return fmt.Errorf("%s is green in staging since %s only", name, again.at)
 			case len(a.Apps) == 0 && at(want) < at(again.source.Commit) && !w.hadSince(app, again):
 				return fmt.Errorf("%s was red in staging until it ran %s, and %s of %s becomes %s", name, again.source,

@@ -67,9 +67,10 @@ func (x *observer) observeMove() error {
 	if !done {
 		return nil
 	}
+	// no newer commit passes one that the trunk lost; where its content is known, another commit may have the same
 	if err := x.endHolds(func(h Hold) bool {
-		return !x.order.knows(h.Source) && h.Since.Before(q.At) &&
-			len(q.Apps) == 0 && q.Renders == ""
+		return !x.order.knows(h.Source) && !h.Since.After(q.At) && len(q.Apps) == 0 && q.Renders == "" &&
+			(q.Again != "" || h.Tree == "")
 	}); err != nil {
 		return err
 	}

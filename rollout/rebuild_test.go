@@ -16,6 +16,10 @@ func TestRebuild(t *testing.T) {
 			Source: rollout.Source{Commit: commit}, Tree: tree, At: at.Add(time.Duration(hours) * time.Hour),
 		}
 	}
+	shopBack := state("bbbbbbbb", "t3", 2)
+	shopBack.Source.Clusters = map[string]rollout.ClusterSource{
+		"eu-1": {Commit: "bbbbbbbb", Apps: map[string]string{"shop": "aaaaaaaa"}},
+	}
 	old := rollout.NewRecord("prod")
 	old.Sequence = 3
 	old.Freezes = []rollout.Freeze{{Target: "us-1", From: at, Reason: "the fair", By: "noa"}}
@@ -23,10 +27,10 @@ func TestRebuild(t *testing.T) {
 	r := rollout.Rebuild(old, []rollout.RestoredState{
 		{PastState: state("aaaaaaaa", "t1", 0)},
 		{PastState: state("bbbbbbbb", "t2", 1)},
-		{PastState: state("aaaaaaaa", "t3", 2), Back: &rollout.Rollback{
+		{PastState: shopBack, Back: &rollout.Rollback{
 			Clusters: []string{"eu-1"}, Apps: []string{"shop"}, Reason: "down", By: "mia",
 		}},
-	}, 8, "noa", "lost", at.Add(5*time.Hour))
+	}, []string{"eu-1", "us-1"}, 8, "noa", "lost", at.Add(5*time.Hour))
 	data, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +58,28 @@ func TestRebuild(t *testing.T) {
 	}
 	if n := len(back.Commands); n != 1 || back.Commands[0].Verb != rollout.EventRepair {
 		t.Errorf("commands are %v, want the repair", back.Commands)
+	}
+}
+
+// A rebuilt record also holds what a partial rollback stopped on the clusters that the rollout had not reached.
+func TestRebuildHoldsWhatWasStopped(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
+	c1, c2 := rollout.ClusterSource{Commit: "c1"}, rollout.ClusterSource{Commit: "c2"}
+	r := rollout.Rebuild(rollout.NewRecord("prod"), []rollout.RestoredState{
+		{PastState: rollout.PastState{Source: rollout.Source{Commit: "c1"}, Tree: "t1", At: at}},
+		{PastState: rollout.PastState{Source: rollout.Source{Commit: "c2"}, Tree: "t2", At: at.Add(time.Hour)}},
+		{
+			PastState: rollout.PastState{
+				Source: rollout.Source{Commit: "c2", Clusters: map[string]rollout.ClusterSource{"eu-1": c1, "us-2": c1, "us-1": c2}},
+				Tree:   "t3", At: at.Add(2 * time.Hour),
+			},
+			Back: &rollout.Rollback{Clusters: []string{"eu-1"}, Reason: "down", By: "mia"},
+		},
+	}, []string{"eu-1", "us-1", "us-2"}, 8, "noa", "lost", at.Add(5*time.Hour))
+	if len(r.Holds) != 2 || r.Holds[1].Cause != rollout.CauseStopped || len(r.Holds[1].Clusters) != 1 ||
+		r.Holds[1].Clusters[0] != "us-2" || r.Holds[1].Tree != "t2" {
+		t.Errorf("the holds are %v, want that of eu-1 and what was stopped on us-2", r.Holds)
 	}
 }
 

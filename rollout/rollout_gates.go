@@ -109,12 +109,32 @@ func (x *rolloutGates) haltGate() Gate {
 	return Gate{Name: GateHalt, State: Red, Since: h.At, Reason: h.String()}
 }
 
-// trunkGate stops a rollout whose commits the trunk does not have any more: somebody rewrote it, and nobody decided
+// bringsLost reports whether the rollout brings a commit that the trunk does not have. An app that stays at such a
+// commit does not count.
+func (x *rolloutGates) bringsLost() bool {
+	p := x.rec.Progress
+	if x.order.knows(p.Source) {
+		return false
+	}
+	i := slices.IndexFunc(x.rec.Ran, func(s PastState) bool { return p.From != "" && s.Tree == p.From })
+	if i < 0 {
+		return true
+	}
+	return slices.ContainsFunc(x.names(), func(cluster string) bool {
+		before, now := x.rec.Ran[i].Source.On(cluster), p.Source.On(cluster)
+		lost := func(app string) bool {
+			return before.Of(app) != now.Of(app) && x.order.at(now.Of(app)) < 0
+		}
+		return lost("") || slices.ContainsFunc(appsOf(before, now), lost)
+	})
+}
+
+// trunkGate stops a rollout of commits that the trunk does not have any more: somebody rewrote it, and nobody decided
 // what becomes of the clusters that wait. A rollback needs no trunk.
 func (x *rolloutGates) trunkGate() Gate {
 	g := Gate{Name: GateTrunk, State: Green}
 	p := x.rec.Progress
-	if p.Rollback || x.order.knows(p.Source) {
+	if p.Rollback || !x.bringsLost() {
 		return g
 	}
 	g.State, g.Since = Red, p.Started
