@@ -146,6 +146,17 @@ func (f *Fleet) MaxDeletions(objects int) int {
 	return n
 }
 
+// MaxLoss returns how many objects less an environment, or a cluster, with that many objects may have after one
+// hydration: a third, or the percentage of spec.safety.maxDeletions if that is greater.
+func (f *Fleet) MaxLoss(objects int) int {
+	const part = 3
+	most := objects / part
+	if strings.HasSuffix(string(f.Spec.Safety.MaxDeletions), "%") {
+		most = max(most, f.MaxDeletions(objects))
+	}
+	return most
+}
+
 // of returns the share of a total. The default is 20 %, at least 10.
 func (a Amount) of(total int) (int, error) {
 	const percent, least = 20, 10

@@ -105,6 +105,75 @@ func TestRemovedAppsAndTheDeletionLimit(t *testing.T) {
 	}
 }
 
+// An environment or a cluster that would be empty, or would lose more than a third of its objects, is refused with the
+// command that allows it. Whatever replaces objects may do so, and a retired cluster may lose everything.
+func TestLossOfAnEnvironmentOrACluster(t *testing.T) {
+	t.Parallel()
+	chart := func(objects ...string) string {
+		var out strings.Builder
+		for _, name := range objects {
+			fmt.Fprintf(&out, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n---\n", name)
+		}
+		return out.String()
+	}
+	const cluster = "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: %s, labels: {some: %q}}\nspec: {environment: dev, state: %s}\n"
+	const app = "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: %s}\nspec: {namespace: n, placement: %s, source: {manifests: {path: %s}}}\n"
+	dev := func(q *hydrate.Request) { q.Environments = []string{"dev"} }
+	for name, c := range map[string]struct {
+		safety string
+		edit   func(r *hydratetest.Repo)
+		want   string // "" if it is written
+	}{
+		"emptied": {"", func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps") },
+			"environment dev would lose all its objects (12): if that is right, run `sluice hydrate --push --env dev --max-deletions 12`"},
+		"a third": {"", func(r *hydratetest.Repo) { r.Write("base/a.yaml", chart("a", "b")) }, ""},
+		"more than a third": {"", func(r *hydratetest.Repo) { r.Write("base/a.yaml", chart("a")) },
+			"environment dev would lose 8 of its 12 objects, more than a third: if that is right, run `sluice hydrate --push --env dev --max-deletions 8`"},
+		"a cluster is emptied": {"", func(r *hydratetest.Repo) {
+			r.Write("apps/base/app.yaml", fmt.Sprintf(app, "base", "{matchLabels: {some: \"yes\"}}", "base"))
+		}, "cluster b would lose all its objects (3): if that is right, run `sluice hydrate --push --env dev --max-deletions 3`"},
+		"replaced": {"", func(r *hydratetest.Repo) { r.Write("base/a.yaml", chart("a", "v", "w")) }, ""},
+		"retired": {"", func(r *hydratetest.Repo) {
+			r.Write("clusters/b.yaml", fmt.Sprintf(cluster, "b", "no", "retired"))
+		}, ""},
+		"the fleet allows it":   {"  safety: {maxDeletions: 100%}\n", func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps") }, ""},
+		"the fleet allows half": {"  safety: {maxDeletions: 50%}\n", func(r *hydratetest.Repo) { r.Write("base/a.yaml", chart("a", "b")) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := hydratetest.New(t)
+			r.Write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec:\n  environments: [{name: dev}]\n"+c.safety)
+			for _, name := range []string{"a", "b", "c", "d"} {
+				some := map[bool]string{true: "no", false: "yes"}[name == "b"]
+				r.Write("clusters/"+name+".yaml", fmt.Sprintf(cluster, name, some, "active"))
+			}
+			r.Write("base/a.yaml", chart("a", "b", "c"))
+			r.Write("apps/base/app.yaml", fmt.Sprintf(app, "base", "{}", "base"))
+			r.Commit("a fleet")
+			if result := r.Hydrate(dev); !result.OK() {
+				t.Fatalf("the first run: %+v", result)
+			}
+			c.edit(r)
+			r.Commit("a change")
+			got := r.Hydrate(dev).Environments[0]
+			if got.Reason != c.want || (got.Status == hydrate.StatusRefused) != (c.want != "") {
+				t.Errorf("the environment is %s: %q, want %q", got.Status, got.Reason, c.want)
+			}
+			if c.want == "" {
+				return
+			}
+			if got := r.Hydrate(func(q *hydrate.Request) { q.Environments, q.MaxDeletions = []string{"dev"}, 12 }); !got.OK() {
+				t.Errorf("with --max-deletions: %+v", got.Environments[0])
+			}
+			r.Write("README.md", "a later commit\n")
+			r.Commit("later")
+			if got := r.Hydrate(dev); !got.OK() {
+				t.Errorf("the commit after the allowed one: %+v", got.Environments[0])
+			}
+		})
+	}
+}
+
 func TestRetiredAndFrozenClusters(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)

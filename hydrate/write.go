@@ -24,6 +24,8 @@ type written struct {
 	counts   ObjectCounts
 	// removed objects by workspace; those of the fleet itself and of removed clusters have the name ""
 	removed map[string]int
+	// edits of the clusters that have fewer objects than before
+	lost map[string]*branch.Edited
 }
 
 // execute renders the targets of a plan and writes the environment's tree. It returns the number of rendered targets.
@@ -54,7 +56,8 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 	}
 	b := &builder{
 		store: h.Store, plan: p, w: w, inputs: p.state.InputFiles(),
-		out: &written{clusters: maps.Clone(p.state.Clusters), removed: map[string]int{}},
+		out: &written{clusters: maps.Clone(p.state.Clusters), removed: map[string]int{},
+			lost: map[string]*branch.Edited{}},
 	}
 	b.edits = branch.NewEdits(h.Store, w, b.workspaceOf)
 	if err := b.build(ctx, outcomes); err != nil {
@@ -103,7 +106,7 @@ func (b *builder) build(ctx context.Context, outcomes []*render.Outcome) error {
 		if err != nil {
 			return err
 		}
-		b.add(e)
+		b.add(name, e)
 		delete(b.out.clusters, name)
 		b.inputs.Remove(name)
 	}
@@ -143,7 +146,7 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*rende
 	} else {
 		var e *branch.Edited
 		if e, err = b.edits.Edit(ctx, old, apps); err == nil {
-			b.add(e)
+			b.add(name, e)
 			b.out.clusters[name] = e.Tree
 		}
 	}
@@ -163,8 +166,11 @@ func (b *builder) workspaceOf(file string) string {
 	return name
 }
 
-// add adds an edit to the counts of the environment.
-func (b *builder) add(e *branch.Edited) {
+// add adds the edit of a cluster to the counts of the environment.
+func (b *builder) add(cluster string, e *branch.Edited) {
+	if e.Loss() > 0 {
+		b.out.lost[cluster] = e
+	}
 	b.out.counts.Added += e.Added
 	b.out.counts.Changed += e.Changed
 	for workspace, n := range e.Removed {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/rollout"
 )
@@ -30,7 +30,7 @@ func (p *proposals) candidate(ctx context.Context, environment string, next *rol
 		return nil, err
 	}
 	if out.Blocked == "" && st.Exists() {
-		out.Blocked = p.tooMany(st, one.removed)
+		out.Blocked = p.tooMany(st, one.removed, one.excess)
 	}
 	if p.request.Adapters.Policy != nil {
 		out.Policy, out.Reason = p.policy(ctx, environment, source, next.Renders)
@@ -146,36 +146,40 @@ func (b *broughtParts) add(have, want rollout.ClusterSource) {
 
 // deletes refuses a tree that has too few of the objects of a state.
 func (p *proposals) deletes(ctx context.Context, st *branch.State, tree gitstore.Hash) (string, error) {
-	removed, err := p.removed(ctx, st, tree)
+	removed, excess, err := p.removed(ctx, st, tree)
 	if err != nil {
 		return "", err
 	}
-	return p.tooMany(st, removed), nil
+	return p.tooMany(st, removed, excess), nil
 }
 
-// removed counts the objects of a state that a tree does not have.
-func (p *proposals) removed(ctx context.Context, st *branch.State, tree gitstore.Hash) (int, error) {
-	changes, err := p.hydrator.Store.Changes(ctx, st.Tip.Tree, tree)
+// removed counts the objects of a state that a tree does not have, and says what would lose too many of them.
+func (p *proposals) removed(ctx context.Context, st *branch.State, tree gitstore.Hash) (removed int, excess string,
+	err error,
+) {
+	lost, loss, removed, err := branch.Losses(ctx, p.hydrator.Store, st, tree)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	removed := 0
-	for _, c := range changes {
-		if c.New.Hash.IsZero() && !strings.HasPrefix(c.Path, branch.Dir+"/") {
-			removed++
-		}
+	found, err := hydrate.Excesses(ctx, p.hydrator.Store, p.fleet, st, loss, lost)
+	if err != nil || len(found) == 0 {
+		return removed, "", err
 	}
-	return removed, nil
+	return removed, found[0].Reason, nil
 }
 
 // tooMany refuses to remove more objects of a state than the fleet allows at once.
-func (p *proposals) tooMany(st *branch.State, removed int) string {
+func (p *proposals) tooMany(st *branch.State, removed int, excess string) string {
 	most := p.request.MaxDeletions
 	if most == 0 {
 		most = p.fleet.MaxDeletions(st.Record.Objects)
 	}
-	if removed <= most {
+	switch {
+	case removed > most:
+		excess = fmt.Sprintf("%d of %d objects would be removed, and at most %d may be", removed, st.Record.Objects, most)
+	case excess == "" || p.request.MaxDeletions > 0: // somebody has named the number
 		return ""
 	}
-	return fmt.Sprintf("%d of %d objects would be removed, and at most %d may be: if that is intended, promote with --max-deletions %d on the command line", removed, st.Record.Objects, most, removed)
+	return fmt.Sprintf("%s: if that is intended, run `sluice promote %s --max-deletions %d`", excess,
+		st.Record.Environment, removed)
 }

@@ -25,8 +25,9 @@ type Candidates = lru.Cache[rendered]
 // rendered is what a rendering is for a decision that does nothing.
 type rendered struct {
 	tree    gitstore.Hash
-	same    bool // the tree differs from the branch in Sluice's own records only
-	removed int  // objects that the branch has and the tree has not
+	same    bool   // the tree differs from the branch in Sluice's own records only
+	removed int    // objects that the branch has and the tree has not
+	excess  string // what would lose too many of its objects; "" for nothing
 	failure string
 }
 
@@ -67,7 +68,7 @@ func (p *proposals) rendering(ctx context.Context, environment string, source ro
 		return out, err
 	}
 	if st.Exists() {
-		if out.removed, err = p.removed(ctx, st, one.tree); err != nil {
+		if out.removed, out.excess, err = p.removed(ctx, st, one.tree); err != nil {
 			return out, err
 		}
 	}

@@ -32,6 +32,15 @@ type Edited struct {
 	Removed        map[string]int // by what whose returns
 }
 
+// Loss returns how many files less the tree has after the edit; it is negative if it has more.
+func (e *Edited) Loss() int {
+	loss := -e.Added
+	for _, n := range e.Removed {
+		loss += n
+	}
+	return loss
+}
+
 // NewEdits returns edits that write trees into w. whose divides the removed files by their path in the tree of a
 // cluster.
 func NewEdits(store *gitstore.Store, w *gitstore.Writer, whose func(file string) string) *Edits {
