@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,6 +174,9 @@ func unread(err error) Problems {
 		err.Error(), Hint: "run it again", fault: err}}
 }
 
+// filesClusters is the field that says where the files of clusters are.
+const filesClusters = "spec.files.clusters"
+
 type loader struct {
 	*findings
 	importer     Importer
@@ -197,7 +201,7 @@ func (l *loader) load(ctx context.Context) {
 	// An imported repository may use folders of these names for files of other tools, so only spec.files applies there.
 	clusterGlobs, appGlobs := []string{"clusters/*.yaml"}, []string{"apps/*/app.yaml"}
 	if len(l.fleet.Spec.Import) > 0 {
-		notRead(ctx, l, files.Clusters, "spec.files.clusters", clusterGlobs[0])
+		notRead(ctx, l, files.Clusters, filesClusters, clusterGlobs[0])
 		notRead(ctx, l, files.Apps, "spec.files.apps", appGlobs[0])
 		clusterGlobs, appGlobs = nil, nil
 	}
@@ -205,10 +209,11 @@ func (l *loader) load(ctx context.Context) {
 	l.mount(ctx)
 	fleetChecks{l.findings, l.fleet, l.file}.layerRepositories()
 	tenancy{l}.workspacesFrom(append(l.ownDocuments, l.read(ctx, []string{"workspaces/*.yaml"}, "")...))
-	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), "spec.files.clusters")
+	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), filesClusters)
 	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")
 	l.classesFrom(clusters)
 	l.clustersFrom(clusters)
+	registered := !l.lost && l.problems.Err() == nil
 	l.appsFrom(apps)
 	tenancy{l}.workspaceApps(ctx)
 	tenancy{l}.scopeNames()
@@ -216,6 +221,9 @@ func (l *loader) load(ctx context.Context) {
 	l.unusedCapabilities()
 	l.checkOrder()
 	l.checkSkips()
+	if registered { // else an error in the file of a cluster may be why it lacks a label
+		labelChecks{l, map[string]map[string]bool{}}.all()
+	}
 	fleetChecks{l.findings, l.fleet, l.file}.branches()
 	templateChecks{l.findings, l.fleet, l.file}.all()
 	tenancy{l}.isolate()
@@ -340,11 +348,14 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		ordered = tenancy{l}.outsideWorkspaces(ordered)
 	}
 	if len(ordered) == 0 && len(globs) > 0 && field != "" && l.problems.Err() == nil {
-		l.problems = append(l.problems, Problem{
-			File: File, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s",
-				strings.Join(globs, ", ")),
-			Hint: "add one, or set " + field,
-		})
+		p := Problem{
+			File: File, Severity: SeverityWarning, Message: "no file matches " + strings.Join(globs, ", "),
+			Hint: cmp.Or(l.similarPath(ctx, globs[0]), "add one, or set "+field),
+		}
+		if field == filesClusters && len(l.fleet.Spec.Import) == 0 {
+			p.Severity, l.lost = SeverityError, true // whatever names a label of a cluster is right
+		}
+		l.problems = append(l.problems, p)
 	}
 	decoded := make([]decodedFile, len(ordered))
 	// its error is that of the context, at which Load looks when it has read everything

@@ -141,6 +141,8 @@ type Layer struct {
 	Components []string `json:"components,omitempty"`
 	// Repository is the name of another repository that the paths are in. Default: this one.
 	Repository string `json:"repository,omitempty"`
+	// Optional allows a label that no cluster has yet, which is an error otherwise. Default: false.
+	Optional bool `json:"optional,omitempty"`
 }
 
 // ValuesPath is the path template of a values file. Written as a string it is the path alone.

@@ -169,6 +169,8 @@ type Selector struct {
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 	// MatchExpressions must all hold.
 	MatchExpressions []Requirement `json:"matchExpressions,omitempty"`
+	// Optional allows labels and values that no cluster has yet, which are errors otherwise. Default: false.
+	Optional bool `json:"optional,omitempty"`
 }
 
 // Requirement is one condition on a label.
@@ -179,4 +181,6 @@ type Requirement struct {
 	Operator string `json:"operator" jsonschema:"required,enum=In,enum=NotIn,enum=Exists,enum=DoesNotExist"`
 	// Values for In and NotIn.
 	Values []string `json:"values,omitempty"`
+	// Optional allows a label and values that no cluster has yet, which are errors otherwise. Default: false.
+	Optional bool `json:"optional,omitempty"`
 }

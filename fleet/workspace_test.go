@@ -173,10 +173,10 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 				"vars: {tier: ../../x}, source: {helm: {path: charts/web}}"),
 		}, "leaves the repository"},
 		"an app of the fleet": {map[string]string{"apps/dash/app.yaml": base +
-			"kind: App\nmetadata: {name: team-a.web}\nspec: {namespace: web, placement: {matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n"}, "would have one name"},
+			"kind: App\nmetadata: {name: team-a.web}\nspec: {namespace: web, placement: {optional: true, matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n"}, "would have one name"},
 		"a cycle": {map[string]string{
 			"apps/api/app.yaml": base +
-				"kind: App\nmetadata: {name: api}\nspec: {namespace: api, dependsOn: [team-a/web], placement: {matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n",
+				"kind: App\nmetadata: {name: api}\nspec: {namespace: api, dependsOn: [team-a/web], placement: {optional: true, matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n",
 			"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
 				"dependsOn: [api], source: {helm: {path: charts/web}}"),
 		}, "apps wait for each other"},

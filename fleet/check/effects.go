@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -23,6 +24,7 @@ func Effects(f *fleet.Fleet) fleet.Problems {
 // effects looks for declarations and folders without effect.
 type effects struct {
 	fleet    *fleet.Fleet
+	read     int // files whose content was looked at
 	problems fleet.Problems
 }
 
@@ -48,6 +50,7 @@ func (ef *effects) all() {
 		}
 	}
 	ef.layerFolders("layers", nil, values)
+	ef.misplaced()
 	for _, w := range f.Workspaces {
 		ef.layerFolders(path.Join(w.Root, "layers"), nil, values)
 	}
@@ -61,12 +64,6 @@ func (ef *effects) all() {
 				ef.add(f.Warning([]string{"spec", "environments"}, "", "environment %s, wave %s selects no cluster",
 					e.Name, w.Name))
 			}
-		}
-	}
-	for _, layer := range f.Layers()[1:] {
-		if !layer.Custom() && len(f.Clusters) > 0 && !slices.ContainsFunc(f.Clusters,
-			func(c *fleet.Cluster) bool { return c.Labels[layer.Name] != "" }) {
-			ef.add(f.Warning([]string{"spec", "layers"}, "", "no cluster has the label of layer %s", layer.Name))
 		}
 	}
 }
@@ -129,8 +126,13 @@ func (ef *effects) layerFolders(dir string, a *fleet.App, values labelValues) {
 			x, ok := expected[name]
 			switch {
 			case !ef.fleet.IsDir(path.Join(dir, below), e):
+				if isYAMLName(e.Name()) {
+					warn(p, "move it to "+path.Join(dir, fleet.LayerGlobal, e.Name())+", or into the folder of another layer",
+						"no layer reads %s: a layer is a folder", e.Name())
+				}
 			case !ok:
-				warn(p, "rename it, or name it in spec.layers", "%s is not a layer of the fleet", name)
+				warn(p, "rename it, or name it in spec.layers", "%s is not a layer of the fleet%s", name,
+					nearest.DidYouMean(name, slices.Sorted(maps.Keys(expected))))
 			case x.Name != name:
 				walk(name)
 			case x.Custom():
@@ -144,6 +146,100 @@ func (ef *effects) layerFolders(dir string, a *fleet.App, values labelValues) {
 		}
 	}
 	walk("")
+}
+
+// misplaced warns about files of apps and clusters that have nearly the conventional place, and that nothing reads.
+func (ef *effects) misplaced() {
+	f := ef.fleet
+	if len(f.Spec.Import) > 0 {
+		return // apps and clusters are folders of other tools
+	}
+	warn := func(p, hint, format string, args ...any) {
+		ef.problems = append(ef.problems, fleet.Problem{
+			File: p, Severity: fleet.SeverityWarning, Message: fmt.Sprintf(format, args...), Hint: hint,
+		})
+	}
+	if len(f.Spec.Files.Apps) == 0 {
+		for _, e := range ef.entries("apps") {
+			ef.misplacedApp(path.Join("apps", e.Name()), f.IsDir("apps", e), warn)
+		}
+	}
+	if len(f.Spec.Files.Clusters) == 0 {
+		for _, e := range ef.entries("clusters") {
+			name := path.Join("clusters", e.Name())
+			switch stem, yml := strings.CutSuffix(name, ".yml"); {
+			case f.IsDir("clusters", e):
+				for _, inner := range ef.entries(name) {
+					if ef.declares(path.Join(name, inner.Name())) {
+						warn(path.Join(name, inner.Name()), "move it, or write spec.files.clusters: [clusters/**/*.yaml]",
+							"clusters/*.yaml does not match this file")
+						break
+					}
+				}
+			case yml && ef.declares(name):
+				warn(name, "rename it to "+path.Base(stem)+".yaml", "clusters/*.yaml does not match this file")
+			}
+		}
+	}
+	for _, a := range f.Apps {
+		ef.misplacedValues(a, warn)
+	}
+}
+
+func (ef *effects) misplacedApp(name string, folder bool, warn warnFunc) {
+	if !folder {
+		if ef.declares(name) {
+			stem := strings.TrimSuffix(name, path.Ext(name))
+			warn(name, "move it to "+stem+"/app.yaml", "apps/*/app.yaml does not match this file")
+		}
+		return
+	}
+	if ef.fleet.Has(path.Join(name, "app.yaml")) {
+		return
+	}
+	for _, e := range ef.entries(name) {
+		file := path.Join(name, e.Name())
+		if isYAMLName(e.Name()) && !ef.fleet.IsDir(name, e) && ef.declares(file) {
+			warn(file, "rename it to app.yaml", "apps/*/app.yaml does not match this file")
+		}
+	}
+}
+
+// declares reports whether a file has a declaration of Sluice's.
+func (ef *effects) declares(name string) bool {
+	const most = 100 // files that are read for a warning
+	if ef.read++; !isYAMLName(name) || ef.read > most {
+		return false
+	}
+	data, err := ef.fleet.ReadFile(name)
+	return err == nil && bytes.Contains(data, []byte("apiVersion: sluice.dev/"))
+}
+
+// misplacedValues warns about values beside app.yaml, and about a folder with nearly the name of layers.
+func (ef *effects) misplacedValues(a *fleet.App, warn warnFunc) {
+	custom := slices.ContainsFunc(ef.fleet.Layers(), func(l fleet.Layer) bool { return l.Custom() })
+	if a.Imported() || a.Dir == "" || a.Dir == "." || custom {
+		return
+	}
+	if values := path.Join(a.Dir, "values.yaml"); ef.fleet.Has(values) && !ef.fleet.IsComponent(a.Dir) &&
+		!ef.fleet.Has(path.Join(a.Dir, "Chart.yaml")) &&
+		slices.ContainsFunc(a.AllSources(), func(s fleet.Source) bool {
+			return s.Helm != nil && (s.Helm.VersionFrom == nil || s.Helm.VersionFrom.File == "")
+		}) {
+		warn(values, "move it to "+path.Join(a.Dir, "layers", fleet.LayerGlobal, "values.yaml"), "no layer reads this file")
+	}
+	if ef.fleet.Has(path.Join(a.Dir, "layers")) {
+		return
+	}
+	for _, e := range ef.entries(a.Dir) {
+		if ef.fleet.IsDir(a.Dir, e) && nearest.Name(e.Name(), []string{"layers"}) != "" {
+			warn(path.Join(a.Dir, e.Name()), "rename it to layers", "no layer reads this folder")
+		}
+	}
+}
+
+func isYAMLName(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(path.Ext(name)))
 }
 
 // entries lists a folder; a missing one is empty.

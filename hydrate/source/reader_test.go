@@ -38,7 +38,18 @@ func TestViewsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := w.Tree([]gitstore.Entry{{Name: "sluice.yaml", Mode: gitstore.ModeFile, Hash: blob}})
+		class, err := w.Blob([]byte("apiVersion: sluice.dev/v1alpha1\nkind: ClusterClass\nmetadata: {name: a}\nspec: {}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clusters, err := w.Tree([]gitstore.Entry{{Name: "a.yaml", Mode: gitstore.ModeFile, Hash: class}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := w.Tree([]gitstore.Entry{
+			{Name: "clusters", Mode: gitstore.ModeTree, Hash: clusters},
+			{Name: "sluice.yaml", Mode: gitstore.ModeFile, Hash: blob},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

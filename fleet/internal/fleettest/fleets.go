@@ -107,7 +107,7 @@ spec:
   namespace: plain
   placement: {}
   skipLayers: [environment, global]
-  environments: {dev: {placement: {matchLabels: {region: nowhere}}}}
+  environments: {dev: {placement: {optional: true, matchLabels: {region: nowhere}}}}
   source: {` + charts + `, version: "1.0.0"}}
 `,
 		"teams/core/values.yaml":                  "team: core\n",
