@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -277,19 +278,18 @@ func TestEffects(t *testing.T) {
 	files["apps/web/layers/region/mars/values.yaml"] = "a: 1\n"
 	files["apps/web/layers/planet/earth/values.yaml"] = "a: 1\n"
 	files["apps/none/app.yaml"] = fleettest.Base +
-		"kind: App\nmetadata: {name: none}\nspec: {namespace: n, placement: {matchLabels: {region: moon}}, source: {manifests: {}}}\n"
+		"kind: App\nmetadata: {name: none}\nspec: {namespace: n, placement: {optional: true, matchLabels: {region: moon}}, source: {manifests: {}}}\n"
 	files["apps/none/layers/global/values.yaml"] = "a: 1\n"
 	files["apps/web/layers/cluster/a/values.yaml"] = "a: 1\n"
 	files["apps/web/layers/cluster/aa/values.yaml"] = "a: 1\n"
-	files["sluice.yaml"] = strings.Replace(files["sluice.yaml"], "layers: [", "layers: [orbit, ", 1)
+	files["sluice.yaml"] = strings.Replace(files["sluice.yaml"], "layers: [", "layers: [{name: orbit, optional: true}, ", 1)
 	f, problems := loader().Load(t.Context(), fleettest.NewTree(files))
 	if f == nil {
 		t.Fatalf("the fleet does not load: %v", problems)
 	}
 	got := fmt.Sprint([]fleet.Problem(problems))
 	for _, wrong := range []string{
-		"cluster=a,", "cluster=a ", "no cluster has the label of layer region",
-		"no cluster has the label of layer cluster",
+		"cluster=a,", "cluster=a ", "orbit",
 	} {
 		if strings.Contains(got, wrong) {
 			t.Errorf("%q is in %s", wrong, got)
@@ -297,7 +297,7 @@ func TestEffects(t *testing.T) {
 	}
 	for _, want := range []string{
 		"no cluster has region=mars", "no cluster has cluster=aa",
-		"no cluster has the label of layer orbit", "planet is not a layer", "app none is placed on no cluster",
+		"planet is not a layer", "app none is placed on no cluster",
 		"app none has no Helm source",
 	} {
 		if !strings.Contains(got, want) {
@@ -356,4 +356,119 @@ func TestEffectsOfMovedFleets(t *testing.T) {
 	if moved < 10 || warned < 5 {
 		t.Errorf("%d fleets moved, %d of them with warnings: the edits test too little", moved, warned)
 	}
+}
+
+// A value that no chart reads is a warning at its place in the layer, with the name that the chart has.
+func TestUnreadValues(t *testing.T) {
+	t.Parallel()
+	chart := func(template string) map[string]string {
+		files := fleettest.Small()
+		delete(files, "apps/web/layers/region/us/values.yaml")
+		files["apps/web/layers/global/values.yaml"] = "host: x\n"
+		files["apps/web/layers/environment/prod/values.yaml"] = "host: y\n# fewer\nreplica: 3\npod:\n  lables: {a: b}\n"
+		files["charts/web/Chart.yaml"] = "name: web\n"
+		files["charts/web/values.yaml"] = "host: ''\nreplicaCount: 1\n"
+		files["charts/web/templates/a.yaml"] = template
+		return files
+	}
+	const reads = "{{ .Values.replicaCount }}{{ .Values.pod.labels }}"
+	other := fleettest.Base + "kind: App\nmetadata: {name: other}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/%s}}}\n"
+	for name, c := range map[string]struct {
+		template string
+		files    map[string]string
+		want     []string
+	}{
+		"misspelled": {reads, nil, []string{
+			"apps/web/layers/environment/prod/values.yaml:3:1: warning: no template of the chart web reads the value replica, did you mean replicaCount? (correct it, or remove it)",
+			"apps/web/layers/environment/prod/values.yaml:5:3: warning: no template of the chart web reads the value pod.lables, did you mean pod.labels? (correct it, or remove it)",
+		}},
+		"dynamic": {"{{ toYaml .Values }}", nil, nil},
+		"read by another app": {reads, map[string]string{
+			"sluice.yaml": strings.Replace(fleettest.FleetFile, "environment,",
+				"{name: environment, values: [\"apps/web/layers/environment/${environment}/values.yaml\"]},", 1),
+			"apps/other/app.yaml":           fmt.Sprintf(other, "other"),
+			"charts/other/Chart.yaml":       "name: other\n",
+			"charts/other/templates/x.yaml": "{{ .Values.replica }}{{ .Values.pod.lables }}",
+		}, nil},
+		"another chart is not here": {reads, map[string]string{
+			"sluice.yaml": strings.Replace(fleettest.FleetFile, "environment,",
+				"{name: environment, values: [\"apps/web/layers/environment/${environment}/values.yaml\"]},", 1),
+			"apps/other/app.yaml": strings.Replace(fmt.Sprintf(other, "x"), "path: charts/x",
+				"chart: x, repo: \"https://charts.example.com\", version: 1.0.0", 1),
+		}, nil},
+		"read by Sluice": {reads, map[string]string{
+			"apps/web/layers/environment/prod/values.yaml": "host: y\n",
+			"apps/web/layers/global/values.yaml":           "chartVersion: 1.0.0\n",
+			"apps/web/app.yaml": fleettest.Base +
+				"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, sources: [{helm: {path: charts/web}}, {name: b, helm: {chart: b, repo: \"https://x.example.com\", versionFrom: {value: chartVersion}}}]}\n",
+		}, nil},
+		"shared text": {reads, map[string]string{
+			"apps/web/layers/environment/prod/values.yaml": "x-pod: {a: 1}\ncommon: &common {a: b}\npod: {labels: *common}\n",
+		}, nil},
+	} {
+		files := chart(c.template)
+		maps.Copy(files, c.files)
+		f := mustLoad(t, files)
+		var got []string
+		for _, p := range check.UnreadValues(t.Context(), f, f.Targets(), check.OfTree(f)) {
+			got = append(got, p.String())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: the warnings are %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Files that nearly have the place of one that is read are named, with the place that they should have.
+func TestMisplacedFiles(t *testing.T) {
+	t.Parallel()
+	declaration := fleettest.Small()["apps/web/app.yaml"]
+	for file, c := range map[string]struct{ text, want string }{
+		"apps/web/layers/values.yaml": {"a: 1\n", "no layer reads values.yaml: a layer is a folder (move it to apps/web/layers/global/values.yaml, or into the folder of another layer)"},
+		"layers/values.yaml":          {"a: 1\n", "(move it to layers/global/values.yaml, or into the folder of another layer)"},
+		"apps/web/values.yaml":        {"a: 1\n", "no layer reads this file (move it to apps/web/layers/global/values.yaml)"},
+		"apps/api/app.yml":            {declaration, "apps/*/app.yaml does not match this file (rename it to app.yaml)"},
+		"apps/api/application.yaml":   {declaration, "(rename it to app.yaml)"},
+		"apps/api.yaml":               {declaration, "(move it to apps/api/app.yaml)"},
+		"clusters/c.yml":              {fleettest.Cluster("c", "dev", "edge", "eu", ""), "(rename it to c.yaml)"},
+		"clusters/eu/c.yaml":          {fleettest.Cluster("c", "dev", "edge", "eu", ""), "(move it, or write spec.files.clusters: [clusters/**/*.yaml])"},
+		// what other tools have there
+		"apps/web/README.md":               {"text", ""},
+		"apps/api/deployment.yaml":         {"kind: Deployment\n", ""},
+		"clusters/eu/kustomization.yaml":   {"kind: Kustomization\n", ""},
+		"apps/web/templates/x.yaml":        {"a: 1\n", ""},
+		"apps/web/layers/README.md":        {"text", ""},
+		"apps/web/layers/global/notes.txt": {"text", ""},
+	} {
+		files := fleettest.Small()
+		files[file] = c.text
+		got := ""
+		for _, p := range mustProblems(t, files) {
+			if p.File == file {
+				got += p.String()
+			}
+		}
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: the problem is %q, want %q", file, got, c.want)
+		}
+	}
+	files := fleettest.Small()
+	for name, text := range files {
+		if rest, ok := strings.CutPrefix(name, "apps/web/layers/"); ok {
+			delete(files, name)
+			files["apps/web/layer/"+rest] = text
+		}
+	}
+	if got := fmt.Sprint(mustProblems(t, files)); !strings.Contains(got, "apps/web/layer: warning: no layer reads this folder (rename it to layers)") {
+		t.Errorf("a folder layer: the problems are %s", got)
+	}
+}
+
+func mustProblems(t *testing.T, files map[string]string) []fleet.Problem {
+	t.Helper()
+	f, problems := loader().Load(t.Context(), fleettest.NewTree(files))
+	if f == nil {
+		t.Fatalf("the fleet does not load: %v", problems)
+	}
+	return problems
 }

@@ -173,7 +173,7 @@ func (c *run) close() {
 }
 
 func (c *run) all(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{c.open, c.findCandidates, c.render, c.findTargets, c.changes} {
+	for _, step := range []func(context.Context) error{c.open, c.findCandidates, c.unread, c.render, c.findTargets, c.changes} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -215,6 +215,35 @@ func (c *run) open(ctx context.Context) error {
 	c.states = map[string]*branch.State{}
 	c.writer, err = c.h.Store.NewWriter()
 	return err
+}
+
+// unread adds the values of changed targets that no chart reads, and that the base did not have. A file of another
+// target may be the same, so what is found counts only if the whole fleet confirms it.
+func (c *run) unread(ctx context.Context) error {
+	var sides [2][]fleet.Target
+	for _, one := range c.list {
+		for i, t := range one.sides {
+			if t != nil && !one.equal {
+				sides[i] = append(sides[i], *t)
+			}
+		}
+	}
+	found := c.views[1].UnreadValues(ctx, sides[1])
+	if len(found) == 0 {
+		return ctx.Err()
+	}
+	all := c.views[1].UnreadValues(ctx, c.views[1].Fleet.Targets())
+	var known fleet.Problems
+	if c.views[0] != nil {
+		known = c.views[0].UnreadValues(ctx, sides[0])
+	}
+	for _, p := range found {
+		if slices.Contains(all, p) && !slices.Contains(known, p) {
+			c.out.Warnings = append(c.out.Warnings, p)
+		}
+	}
+	c.out.Warnings = c.out.Warnings.Sorted()
+	return ctx.Err()
 }
 
 // openBase reads the fleet of the base, which names the branches whose output is reused and compared with, so that a

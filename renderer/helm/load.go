@@ -107,6 +107,12 @@ func LoadArchive(v Version, packed []byte, limits Limits) (*Chart, error) {
 	return u.load(files)
 }
 
+// Unpack returns the files of a packed chart, without parsing them. It refuses what LoadArchive refuses.
+func Unpack(v Version, packed []byte, limits Limits) ([]File, error) {
+	u := unpacking{version: v, limits: limits, entries: limits.Entries, bytes: limits.Bytes}
+	return u.open(packed)
+}
+
 func ignoreRules(files []File) (*ignore.Rules, error) {
 	rules := ignore.Empty()
 	for _, f := range files {

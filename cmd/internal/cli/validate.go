@@ -59,7 +59,8 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	if f != nil {
-		problems = slices.Concat(problems, check.Targets(ctx, f))
+		problems = slices.Concat(problems, check.Targets(ctx, f),
+			check.UnreadValues(ctx, f, f.Targets(), check.OfTree(f)))
 	}
 	more, err := policyProblems(ctx, s, tree)
 	if err != nil {

@@ -1,0 +1,230 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
+	"github.com/sluice-gitops/sluice/renderer/chartvalues"
+)
+
+// Charts returns the files of the chart of a resolved source, and nil if they are not at hand.
+type Charts func(ctx context.Context, s *fleet.HelmSource) []chartvalues.File
+
+// OfTree reads charts that are folders of the fleet's tree.
+func OfTree(f *fleet.Fleet) Charts {
+	return func(_ context.Context, s *fleet.HelmSource) []chartvalues.File {
+		if s.Chart != "" || s.Path == "" || s.Repository != "" {
+			return nil
+		}
+		var out []chartvalues.File
+		if !readChart(f, s.Path, "", &out) {
+			return nil
+		}
+		return out
+	}
+}
+
+// readChart reads the files below a folder of a chart that can read or declare values. It returns false if the folder
+// cannot be read, or has too many.
+func readChart(f *fleet.Fleet, root, below string, out *[]chartvalues.File) bool {
+	const most = 5000
+	entries, err := f.ReadDir(path.Join(root, below))
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		name := path.Join(below, e.Name())
+		switch {
+		case f.IsDir(path.Join(root, below), e):
+			if !readChart(f, root, name, out) {
+				return false
+			}
+		case strings.HasSuffix(name, ".tgz"):
+			*out = append(*out, chartvalues.File{Path: name})
+		default:
+			data, err := f.ReadFile(path.Join(root, name))
+			if err != nil {
+				return false
+			}
+			*out = append(*out, chartvalues.File{Path: name, Data: data})
+		}
+		if len(*out) > most {
+			return false
+		}
+	}
+	return true
+}
+
+// UnreadValues warns about values in the layers of targets that no template of a chart reads, such as `replica: 3` for
+// a chart that has `replicaCount`. It warns only if no chart that a file reaches reads the value, and not if one of the
+// charts is not at hand.
+func UnreadValues(ctx context.Context, f *fleet.Fleet, targets []fleet.Target, charts Charts) fleet.Problems {
+	u := unreadValues{fleet: f, charts: charts, known: map[string]*chartvalues.Chart{}, files: map[string]*layerUse{}}
+	for _, t := range targets {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if t.Imported() == nil {
+			u.target(ctx, t)
+		}
+	}
+	return u.problems()
+}
+
+type unreadValues struct {
+	fleet  *fleet.Fleet
+	charts Charts
+	known  map[string]*chartvalues.Chart // by what names them; nil if they are not at hand
+	files  map[string]*layerUse
+}
+
+// layerUse is a values file with what no chart reads that it has reached so far.
+type layerUse struct {
+	file   fleet.LayerFile
+	seen   map[string]bool // charts
+	unread map[string]chartvalues.Unread
+	chart  string // a chart that does not read them
+}
+
+func (u *unreadValues) target(ctx context.Context, t fleet.Target) {
+	selected, err := u.fleet.Select(t)
+	if err != nil {
+		return // reported elsewhere
+	}
+	for _, file := range selected.Values {
+		if file.FleetWide || file.IsText() {
+			continue
+		}
+		use := u.files[file.Path]
+		if use == nil {
+			use = &layerUse{file: file, seen: map[string]bool{}}
+			u.files[file.Path] = use
+		}
+		for _, s := range selected.Resolved.Sources {
+			if s.Helm == nil || file.Source != "" && file.Source != s.Name {
+				continue
+			}
+			u.source(ctx, t, s.Helm, use)
+		}
+	}
+}
+
+// source drops what the chart of a source reads from what is unread in a file.
+func (u *unreadValues) source(ctx context.Context, t fleet.Target, s *fleet.HelmSource, use *layerUse) {
+	key := strings.Join([]string{s.Repository, s.Path, s.Repo, s.Chart, s.Version}, "\x00")
+	if use.seen[key] || use.unread != nil && len(use.unread) == 0 {
+		return
+	}
+	use.seen[key] = true
+	chart, ok := u.known[key]
+	if !ok {
+		if files := u.charts(ctx, s); files != nil && s.Packing == nil {
+			chart = chartvalues.New(files)
+		}
+		u.known[key] = chart
+	}
+	content, err := u.fleet.LayerContent(t, use.file)
+	if err != nil || chart == nil {
+		use.unread = map[string]chartvalues.Unread{}
+		return
+	}
+	for _, key := range slices.Backward(use.file.Keys()) {
+		content = map[string]any{key: content}
+	}
+	values, _ := content.(map[string]any)
+	found := map[string]chartvalues.Unread{}
+	for _, one := range chart.Unread(values) {
+		name := strings.Join(one.Path, "\x00")
+		_, before := use.unread[name]
+		if (use.unread == nil || before) && !readsItself(t.App, one.Path) {
+			found[name] = one
+		}
+	}
+	use.unread, use.chart = found, chart.Name
+}
+
+// readsItself reports whether Sluice reads the value, as the version of a chart.
+func readsItself(a *fleet.App, at []string) bool {
+	return slices.ContainsFunc(a.AllSources(), func(s fleet.Source) bool {
+		return s.Helm != nil && s.Helm.VersionFrom != nil && s.Helm.VersionFrom.Value != "" &&
+			strings.HasPrefix(s.Helm.VersionFrom.Value+".", strings.Join(at, ".")+".")
+	})
+}
+
+func (u *unreadValues) problems() fleet.Problems {
+	var out fleet.Problems
+	for _, use := range u.files {
+		if len(use.unread) == 0 {
+			continue
+		}
+		data, err := u.fleet.LayerText(use.file)
+		if err != nil {
+			continue // reported elsewhere
+		}
+		documents := yamlnode.Documents(data)
+		if len(documents) == 0 {
+			continue
+		}
+		for _, one := range use.unread {
+			p := fleet.Problem{
+				File: use.file.Path, Line: 1, Column: 1, Severity: fleet.SeverityWarning,
+				Message: fmt.Sprintf("no template of the chart %s reads the value %s", use.chart,
+					strings.Join(one.Path, ".")),
+				Hint: "correct it, or remove it",
+			}
+			if one.Similar != "" {
+				p.Message += ", did you mean " + strings.Join(append(slices.Clone(one.Path[:len(one.Path)-1]),
+					one.Similar), ".") + "?"
+			}
+			at := one.Path[min(len(use.file.Keys()), len(one.Path)):]
+			key := keyNode(documents[0], at)
+			if key != nil {
+				p.Line, p.Column = key.Line, key.Column
+			}
+			if !sharesText(documents[0], at) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out.Sorted()
+}
+
+// keyNode returns the node of a key; nil if the file does not have it, as below a merged anchor.
+func keyNode(root *yaml.Node, at []string) *yaml.Node {
+	if len(at) == 0 {
+		return nil
+	}
+	parent := yamlnode.Child(root, at[:len(at)-1]...)
+	if parent == nil {
+		return nil
+	}
+	for i := 0; i+1 < len(parent.Content) && parent.Kind == yaml.MappingNode; i += 2 {
+		if parent.Content[i].Value == at[len(at)-1] {
+			return parent.Content[i]
+		}
+	}
+	return nil
+}
+
+// sharesText reports whether a value holds text for other values of the file: it has an anchor, or a name that is used
+// for that.
+func sharesText(root *yaml.Node, at []string) bool {
+	if len(at) == 0 {
+		return false
+	}
+	if name := at[0]; strings.HasPrefix(name, "x-") || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") {
+		return true
+	}
+	return hasAnchor(yamlnode.Child(root, at...))
+}
+
+func hasAnchor(n *yaml.Node) bool {
+	return n != nil && (n.Anchor != "" || slices.ContainsFunc(n.Content, hasAnchor))
+}
