@@ -125,8 +125,10 @@ func (r *replacer) stream(data []byte) ([]byte, error) {
 			return out.Bytes(), enc.Close()
 		}
 		if err != nil {
-			var message string
-			r.line, message = splitYAMLError(err, data)
+			var message, hint string
+			if r.line, message, hint = yamlMistake(err, data); hint != "" {
+				message += " (" + hint + ")"
+			}
 			return nil, fmt.Errorf("not YAML: %s", message)
 		}
 		if err := r.node(&root, ""); err != nil {

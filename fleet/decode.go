@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -54,10 +55,10 @@ func decodeFile(file string, data []byte) decodedFile {
 			break
 		}
 		if err != nil {
-			line, message := splitYAMLError(err, data)
+			line, message, hint := yamlMistake(err, data)
 			d.problems = append(d.problems, Problem{
 				File: file, Line: line, Severity: SeverityError, Message: message,
-				Hint: "write valid YAML",
+				Hint: cmp.Or(hint, "write valid YAML"),
 			})
 			out.lost = true
 			break
@@ -101,6 +102,10 @@ func (d *decoder) errorf(n *yaml.Node, hint, format string, args ...any) {
 // if the kind is unknown.
 func (d *decoder) object(n *yaml.Node) any {
 	if n.Kind != yaml.MappingNode {
+		if n.Kind == yaml.ScalarNode && withoutColon(n.Value) {
+			d.errorf(n, missingColon, "a colon is missing: %.60q", n.Value)
+			return nil
+		}
 		d.errorf(n, "write apiVersion, kind, metadata and spec, or "+narrow, "a document must be a mapping")
 		return nil
 	}
@@ -193,11 +198,11 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 			d.errorf(n, "fill it in or leave it out", "%s is empty", named(path))
 			return
 		}
-		d.errorf(n, "", "%s must be a mapping", named(path))
+		d.notMapping(n, path)
 		return
 	}
 	fields := fieldsOf(v.Type())
-	seen := map[string]int{}
+	seen, meant := map[string]int{}, map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if line, ok := seen[key.Value]; ok {
@@ -208,6 +213,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		f, ok := fields[key.Value]
 		if !ok {
 			names := fieldNames(fields)
+			meant[nearest.Name(key.Value, names)] = true
 			d.errorf(key, "known here: "+strings.Join(names, ", "), "unknown key %s%s", join(path, key.Value),
 				nearest.DidYouMean(key.Value, names))
 			continue
@@ -218,7 +224,8 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		}
 	}
 	for name, f := range fields { // map order does not matter: problems are sorted later
-		if _, ok := seen[name]; f.required && !ok {
+		// a misspelled key is the cause, and has been reported
+		if _, ok := seen[name]; f.required && !ok && !meant[name] {
 			d.errorf(n, "add it; the schema in docs/schema says what it is", "%s is missing", join(path, name))
 		}
 	}
@@ -257,6 +264,14 @@ func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
 		nearest.DidYouMean(v.String(), f.enum))
 }
 
+func (d *decoder) notMapping(n *yaml.Node, path string) {
+	hint := ""
+	if n.Kind == yaml.ScalarNode && withoutColon(n.Value) {
+		hint = fmt.Sprintf("a colon is missing in %.60q", n.Value)
+	}
+	d.errorf(n, hint, "%s must be a mapping", named(path))
+}
+
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
 		d.errorf(n, "write it as [a, b]", "%s must be a list", named(path))
@@ -270,7 +285,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.errorf(n, "", "%s must be a mapping", named(path))
+		d.notMapping(n, path)
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))

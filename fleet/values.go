@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -239,10 +240,11 @@ func (f *Fleet) LayerContent(t Target, file LayerFile) (any, error) {
 	}
 	if values, ok := content.(map[string]any); file.At == "" && (!ok || len(values) == 0) {
 		if content != nil && !ok {
-			return nil, &FileError{Problem: Problem{
-				File: file.Path, Line: 1, Severity: SeverityError,
-				Message: "a values file must be a mapping",
-			}, Cluster: t.Cluster.Name}
+			p := Problem{File: file.Path, Line: 1, Severity: SeverityError, Message: "a values file must be a mapping"}
+			if text, scalar := content.(string); scalar && withoutColon(text) {
+				p.Hint = fmt.Sprintf("a colon is missing in %.60q", text)
+			}
+			return nil, &FileError{Problem: p, Cluster: t.Cluster.Name}
 		}
 		return nil, nil //nolint:nilnil // an empty file sets nothing
 	}
@@ -269,12 +271,12 @@ func enabled(option *bool) bool { return option == nil || *option }
 
 // problem returns the error of a values file that cannot be parsed.
 func (v *valuesFile) problem(t Target, name string) error {
-	line, message := splitYAMLError(errors.New(strings.TrimPrefix(v.err.Error(), "error converting YAML to JSON: ")),
-		v.data)
+	line, message, hint := yamlMistake(errors.New(strings.TrimPrefix(v.err.Error(),
+		"error converting YAML to JSON: ")), v.data)
 	if strings.HasPrefix(message, "json: ") { // the parser's message names Go types
 		message = "a values file must be a mapping"
 	}
-	hint := "a values file is a YAML mapping"
+	hint = cmp.Or(hint, "a values file is a YAML mapping")
 	if strings.Contains(message, "did not find expected") && strings.Contains(string(v.data), "${") {
 		hint = "inside {…} and […], put references in quotes; !typed \"${…}\" keeps the variable's type"
 	}

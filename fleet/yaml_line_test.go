@@ -9,11 +9,16 @@ import (
 func TestLineOfInvalidYAML(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"\tfoo: [\n":     "app.yaml:1:1: error: found character that cannot start any token",
-		"a: b: c\n":      "app.yaml:1:1: error: mapping values are not allowed",
-		"%YAML 1\n---\n": "app.yaml:1:1: error: did not find expected",
-		"x: 1\n\t- z\n":  "app.yaml:2:1: error: found a tab character",
-		"a: &x [*x]\n":   "app.yaml: error: a YAML alias is inside its own anchor",
+		"\tfoo: [\n": "app.yaml:1:1: error: a tab in the indentation (indent with spaces: YAML does not allow tabs)",
+		"a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n": "app.yaml:2:1: error: a conflict marker of a merge: \"<<<<<<< HEAD\" (resolve the conflict, ",
+		"a:\n  b 1\n  c: 2\n":  "app.yaml:2:1: error: a colon is missing: \"b 1\" (write KEY: VALUE)",
+		"a: 1\nb 1\nc: 2\n":    "app.yaml:2:1: error: a colon is missing: \"b 1\"",
+		"kind App\n":           "app.yaml:1:1: error: a colon is missing: \"kind App\"",
+		"a:\n  b: 1\n\tc: 2\n": "app.yaml:3:1: error: a tab in the indentation",
+		"a: b: c\n":            "app.yaml:1:1: error: mapping values are not allowed",
+		"%YAML 1\n---\n":       "app.yaml:1:1: error: did not find expected",
+		"x: 1\n\t- z\n":        "app.yaml:2:1: error: a tab in the indentation",
+		"a: &x [*x]\n":         "app.yaml: error: a YAML alias is inside its own anchor",
 
 		"a: *nothing\n": "app.yaml:1:1: error: unknown anchor 'nothing'",
 		"a: 1 # *b\nb: [c,\n  *b,\n  d]\nc: *b\n": "app.yaml:3:1: error: unknown anchor 'b'",

@@ -31,6 +31,22 @@ func TestFailuresNameTheFileAndLineInTheRepository(t *testing.T) {
 			"apps/shop/layers/cluster/prod-eu-1/values.yaml", 2,
 			"(set at apps/shop/layers/cluster/prod-eu-1/values.yaml:1:11)",
 		},
+		"a key that the schema does not allow": {
+			map[string]string{
+				"charts/web/values.schema.json":                  `{"properties": {"image": {"additionalProperties": false, "properties": {"repository": {}, "tag": {}}}}}`,
+				"apps/shop/layers/cluster/prod-eu-1/values.yaml": "image:\n  tag: 5\n  podLabels: {a: b}\n",
+			},
+			"apps/shop/layers/cluster/prod-eu-1/values.yaml", 3,
+			"image: additional properties 'podLabels' not allowed (set at apps/shop/layers/cluster/prod-eu-1/values.yaml:3:",
+		},
+		"a key of the root that the schema does not allow": {
+			map[string]string{
+				"charts/web/values.schema.json":                  `{"additionalProperties": false, "properties": {"image": {}, "replicas": {}, "host": {}, "currency": {}, "global": {}, "common": {}, "logLevel": {}, "resources": {}, "config": {}, "env": {}}}`,
+				"apps/shop/layers/cluster/prod-eu-1/values.yaml": "# ours\npodLabels: {a: b}\n",
+			},
+			"apps/shop/layers/cluster/prod-eu-1/values.yaml", 2,
+			"'podLabels' not allowed (set at apps/shop/layers/cluster/prod-eu-1/values.yaml:2:",
+		},
 		"a default of the chart that the schema refuses": {
 			map[string]string{"charts/web/values.yaml": "image:\n  repository: x\n  tag: 5\n"},
 			"charts/web/values.yaml", 3, "(set at charts/web/values.yaml:3:",

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -113,6 +115,18 @@ func (t *Trunk) Fleet(ctx context.Context) (*fleet.Fleet, error) {
 	return t.trunks.fleetAt(ctx, t.Tip)
 }
 
+// rename returns what to do about a trunk that does not exist: name the default branch, such as master.
+func (t *Trunks) rename() string {
+	name := "BRANCH"
+	for _, branch := range slices.Sorted(maps.Keys(t.refs)) {
+		if branch != defaultBranch && t.refs[branch] == t.refs[defaultBranch] && !t.refs[branch].IsZero() &&
+			(name == "BRANCH" || branch == "master") {
+			name = branch
+		}
+	}
+	return fmt.Sprintf("write spec.trunk: %s in sluice.yaml, which is main where it is not set", name)
+}
+
 // String names the branch and its repository.
 func (t *Trunk) String() string { return t.Name + " of " + t.Repository }
 
@@ -129,7 +143,7 @@ func (t *Trunk) Require(ctx context.Context, commit gitstore.Hash) error {
 	if t.Tip.IsZero() {
 		return &UnmergedError{
 			Commit: commit, Trunk: t,
-			Reason: fmt.Sprintf("%s has no branch %s, which spec.trunk names", t.Repository, t.Name),
+			Reason: fmt.Sprintf("%s has no branch %s, the trunk (%s)", t.Repository, t.Name, t.trunks.rename()),
 		}
 	}
 	merged, err := t.trunks.store.IsAncestor(ctx, commit, t.Tip)

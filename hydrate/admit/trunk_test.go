@@ -111,7 +111,7 @@ func TestTrunkThatTheRemoteDoesNotHave(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.NewRemote(t)
 	r.Bare.Git("branch", "-q", "-m", "main", "master")
-	hydratetest.WantStatus(t, r.Push("main", nil), hydrate.StatusRefused, "has no branch main, which spec.trunk names")
+	hydratetest.WantStatus(t, r.Push("main", nil), hydrate.StatusRefused, "has no branch main, the trunk (write spec.trunk: master in sluice.yaml, which is main where it is not set)")
 }
 
 // An unmerged commit must not declare its own branch as the trunk.

@@ -105,7 +105,15 @@ func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 	next := 0
 	for _, keys := range input.Values {
 		name := strings.Join(keys, ".")
-		at := t.valuePlace(input.File, name)
+		var at Place
+		for _, extra := range refusedKeys(lines[next:], aboutValue(input.File, name)) {
+			if at = t.valuePlace(input.File, strings.Join(append(slices.Clone(keys), extra), ".")); at != (Place{}) {
+				break
+			}
+		}
+		if at == (Place{}) {
+			at = t.valuePlace(input.File, name)
+		}
 		if at == (Place{}) {
 			continue
 		}
@@ -113,7 +121,7 @@ func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 			first = at
 		}
 		for i := next; i < len(lines); i++ { // the message lists the values in this order, one per line
-			if strings.Contains(lines[i], ": "+name+": ") {
+			if strings.Contains(lines[i], aboutValue(input.File, name)) {
 				lines[i] += " (set at " + at.String() + ")"
 				next = i + 1
 				break
@@ -123,7 +131,37 @@ func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 	return first, strings.Join(lines, "\n")
 }
 
-// valuePlace returns the position that sets a value of a chart; for a mapping, that of one of the values below it.
+// aboutValue is what the lines of a message about a value contain before the reason.
+func aboutValue(chart, name string) string {
+	if name == "" { // all values
+		return chart + ": "
+	}
+	return ": " + name + ": "
+}
+
+// refusedKeys returns the keys that a schema does not allow in a value: that is about them, not about the mapping. The
+// first of the lines about the value decides.
+func refusedKeys(lines []string, about string) []string {
+	for _, line := range lines {
+		_, text, ok := strings.Cut(line, about)
+		if !ok {
+			continue
+		}
+		list, ok := strings.CutPrefix(text, "additional properties ")
+		if list, ok = strings.CutSuffix(list, " not allowed"); !ok {
+			return nil
+		}
+		var out []string
+		for key := range strings.SplitSeq(list, ", ") {
+			out = append(out, strings.Trim(key, "'"))
+		}
+		return out
+	}
+	return nil
+}
+
+// valuePlace returns the position that sets a value of a chart; for a mapping, that of one of the values below it,
+// which the fleet sets if it sets one.
 // Defaults of a packed chart have no position in the repository.
 func (t *Target) valuePlace(chart, name string) Place {
 	for _, src := range t.Sources {
@@ -141,7 +179,9 @@ func (t *Target) valuePlace(chart, name string) Place {
 		if err != nil || len(chains) == 0 {
 			continue // this source does not set it
 		}
-		o := chains[0].Origins[len(chains[0].Origins)-1]
+		winner := func(c explain.Chain) explain.Origin { return c.Origins[len(c.Origins)-1] }
+		i := max(slices.IndexFunc(chains, func(c explain.Chain) bool { return winner(c).File != defaults.File }), 0)
+		o := winner(chains[i])
 		return Place{o.File, o.Line, o.Column}
 	}
 	return Place{}

@@ -112,7 +112,7 @@ func (e *SchemaError) Error() string {
 	for i := range e.Failures {
 		f := &e.Failures[i]
 		out.WriteString("\n" + f.Chart + ": ")
-		if f.Path != nil {
+		if len(f.Path) > 0 {
 			out.WriteString(strings.Join(f.Path, ".") + ": ")
 		}
 		out.WriteString(f.Message)

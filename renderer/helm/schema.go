@@ -59,7 +59,7 @@ func (s *schemas) validateOne(chart part, values map[string]any, above []string,
 		} else {
 			out.Failures = append(out.Failures, SchemaFailure{
 				Chart: sub.name, Path: path,
-				Message: fmt.Sprintf("values must be a mapping, not %T", raw),
+				Message: "the values of a subchart must be a mapping",
 			})
 		}
 	}

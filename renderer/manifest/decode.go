@@ -284,6 +284,6 @@ func keyText(k any) (string, error) {
 		}
 		return s, nil
 	default:
-		return "", fmt.Errorf("a mapping's key must be a string, not %T", k)
+		return "", fmt.Errorf("a mapping's key must be a string, not %v", k)
 	}
 }

@@ -79,6 +79,31 @@ func unknownCommand(c *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q for %s%s", name, c.CommandPath(), hint)
 }
 
+// flagError says in plain words what is wrong with a flag.
+func flagError(c *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, "--"+f.Name)
+			}
+		})
+		return fmt.Errorf("%w%s", err, nearest.DidYouMean("--"+unknown.GetSpecifiedName(), names))
+	}
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	want := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "uint": "a whole number of 0 or more", "bool": "true or false",
+		"duration": "a time span such as 30m or 2h", "float64": "a number",
+	}[invalid.GetFlag().Value.Type()]
+	if want == "" {
+		return err
+	}
+	return fmt.Errorf("--%s must be %s, not %q", invalid.GetFlag().Name, want, invalid.GetValue())
+}
+
 // checkCalls turns wrong arguments and contradictory flags of a command and its subcommands into usage errors.
 func checkCalls(c *cobra.Command) {
 	validate := c.Args

@@ -132,7 +132,7 @@ diff --exit-code); 4 timeout, 5 blocked (promote --wait); 130 interrupted.`,
 		&cobra.Group{ID: groupPromote, Title: "Promotion:"}, &cobra.Group{ID: groupRun, Title: "Operation:"},
 	)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%w (see `%s --help`)", err, c.CommandPath())
+		return usagef("%w (see `%s --help`)", flagError(c, err), c.CommandPath())
 	})
 	for _, v := range verbs() {
 		command := v.add(o)
