@@ -102,11 +102,11 @@ func chartName(h *fleet.HelmSource) string {
 func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 	lines := strings.Split(input.Message, "\n")
 	var first Place
-	next := 0
+	next := min(1, len(lines)-1) // after the first line, which is about no value
 	for _, keys := range input.Values {
 		name := strings.Join(keys, ".")
 		var at Place
-		for _, extra := range refusedKeys(lines[next:], aboutValue(input.File, name)) {
+		for _, extra := range refusedKeys(lines[next:], aboutValue(name)) {
 			if at = t.valuePlace(input.File, strings.Join(append(slices.Clone(keys), extra), ".")); at != (Place{}) {
 				break
 			}
@@ -121,7 +121,7 @@ func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 			first = at
 		}
 		for i := next; i < len(lines); i++ { // the message lists the values in this order, one per line
-			if strings.Contains(lines[i], aboutValue(input.File, name)) {
+			if strings.Contains(lines[i], aboutValue(name)) {
 				lines[i] += " (set at " + at.String() + ")"
 				next = i + 1
 				break
@@ -132,9 +132,9 @@ func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 }
 
 // aboutValue is what the lines of a message about a value contain before the reason.
-func aboutValue(chart, name string) string {
+func aboutValue(name string) string {
 	if name == "" { // all values
-		return chart + ": "
+		return ": "
 	}
 	return ": " + name + ": "
 }
