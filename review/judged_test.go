@@ -329,7 +329,7 @@ func (p *pair) addApp(out map[string]string, a pairApp) (lock string) {
 	src, folder := root+"src/", "apps/"+a.name+"/src" // a workspace's paths begin at its own folder
 	placement := "{}"
 	if a.only != "" {
-		placement = "{matchLabels: {region: " + a.only + "}}"
+		placement = "{optional: true, matchLabels: {region: " + a.only + "}}"
 	}
 	everywhere := a.bad
 	if a.badLayer != "" {
