@@ -92,6 +92,9 @@ func (f *repairer) restore(ctx context.Context, found []SetBack) ([]string, erro
 			return nil, err
 		}
 		to, ahead := b.Had, b.Deleted()
+		if other := beside(f.refs, b.Branch); ahead && other != "" {
+			return nil, errors.New(other)
+		}
 		if !ahead {
 			if ahead, err = contains(ctx, f.hydrator, had, b.Has.Hash); err != nil {
 				return nil, err

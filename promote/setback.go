@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,7 +38,7 @@ func (b SetBack) String() string {
 // advice is String with what a person does about it.
 func (b SetBack) advice(environment string) string {
 	if b.Deleted() {
-		return fmt.Sprintf("%s: `sluice repair %s --restore` brings it back; promote with --recreate on the command line to create it anew", b, environment)
+		return fmt.Sprintf("%s: `sluice repair %s --restore` brings it back, `sluice promote %[2]s --recreate` creates it anew", b, environment)
 	}
 	return fmt.Sprintf("%s, so Sluice does not move it: `sluice repair %s --restore` brings that state back, `sluice repair %[2]s --adopt --reason WHY` keeps the present one as a rollback",
 		b, environment)
@@ -149,13 +150,14 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 		switch tip := o.refs[o.fleet.ClusterBranch(config)]; {
 		case c.State == "retired":
 		case tip.IsZero():
+			if other := beside(o.refs, o.fleet.ClusterBranch(config)); other != "" {
+				c.Foreign = other
+			} else if existed && !o.request.Recreate {
+				c.Foreign = cmp.Or(back[c.Name], fmt.Sprintf("somebody deleted the branch of %s: `sluice promote %s --recreate` creates it again",
+					c.Name, e)) + ", or retire the cluster"
+			}
 			if existed && !o.request.Recreate {
-				c.Foreign = cmp.Or(back[c.Name], fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to create it again",
-					c.Name)) + ", or retire the cluster"
 				tips[c.Name] = known
-			} else if other := o.below(o.fleet.ClusterBranch(config)); other != "" {
-				c.Foreign = fmt.Sprintf("%s cannot be created beside %s: delete or rename that branch",
-					o.fleet.ClusterBranch(config), other)
 			}
 		case back[c.Name] != "" || c.Foreign != "":
 			if c.Foreign == "" {
@@ -170,14 +172,23 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 	return nil
 }
 
-// below returns a branch whose name continues another one's as a folder, so that Git cannot have both; "" if there is
-// none.
-func (o *observer) below(name string) string {
+// beside says that a branch cannot be created because the name of another one continues its name as a folder, of which
+// Git cannot have both; "" if there is none.
+func beside(refs map[string]gitstore.Hash, name string) string {
 	first := ""
-	for ref := range o.refs {
+	for ref := range refs {
 		if strings.HasPrefix(ref, name+"/") && (first == "" || ref < first) {
 			first = ref
 		}
 	}
-	return first
+	if first == "" {
+		return ""
+	}
+	why := fmt.Sprintf("%s cannot be created beside %s: delete or rename that branch", name, first)
+	if plainBranch.MatchString(first) { // others may hold what a shell understands
+		why += fmt.Sprintf(", as with `git push origin --delete %s`", first)
+	}
+	return why
 }
+
+var plainBranch = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9/._-]*$`)

@@ -82,8 +82,7 @@ func (o *observer) blocks(e fleet.Environment, record rollout.Record, merged boo
 	case st.Foreign != "":
 		return fmt.Sprintf("%s, so Sluice moves nothing: %s", st.Foreign, resolve(o.hydrator, e, st, record))
 	case !st.Exists() && len(record.Ran) > 0 && !o.request.Recreate:
-		return fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again",
-			st.Branch)
+		return fmt.Sprintf("somebody deleted %s: `sluice promote %s --recreate` creates it again", st.Branch, e.Name)
 	}
 	return ""
 }
@@ -166,8 +165,8 @@ func (o *observer) clusters(ctx context.Context, environment string) ([]rollout.
 				return nil, err
 			}
 			if origin.Foreign != "" && !o.request.Overwrite {
-				one.Foreign = fmt.Sprintf("%s: %s: bring it into the source, or promote with --overwrite-foreign on the command line",
-					o.fleet.ClusterBranch(c), origin.Foreign)
+				one.Foreign = fmt.Sprintf("%s: %s: bring it into the source, and `sluice promote %s --overwrite-foreign` writes over it",
+					o.fleet.ClusterBranch(c), origin.Foreign, environment)
 			}
 		}
 		out = append(out, one)
@@ -191,15 +190,15 @@ func (o *observer) deleted(ctx context.Context, environment string) (string, err
 		if allowed := o.fleet.Signers(); !allowed.Empty() {
 			_, err := o.hydrator.Store.VerifySignature(ctx, tip, allowed)
 			if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
-				return fmt.Sprintf("%s is missing, and %s does not tell whether somebody deleted it: %v: look at the history of %[2]s, or promote with --recreate on the command line",
-					o.states[environment].Branch, name, unsigned), nil
+				return fmt.Sprintf("%s is missing, and %s does not tell whether somebody deleted it: %v: look at the history of %[2]s, or create it again with `sluice promote %[4]s --recreate`",
+					o.states[environment].Branch, name, unsigned, environment), nil
 			}
 			if err != nil {
 				return "", err
 			}
 		}
 		if branch.Trailer(commit.Message, branch.TrailerEnvironment) == environment {
-			return fmt.Sprintf("somebody deleted %s (%s exists): promote with --recreate on the command line to create it again", o.states[environment].Branch, name), nil
+			return fmt.Sprintf("somebody deleted %s (%s exists): `sluice promote %s --recreate` creates it again", o.states[environment].Branch, name, environment), nil
 		}
 	}
 	return "", nil
