@@ -54,8 +54,10 @@ func TestLabelsThatNoClusterHas(t *testing.T) {
 		"no cluster at all":  {placed("{matchLabels: {region: eu, environment: prod}}"), ""},
 		"retired cluster":    {edited("clusters/a.yaml", "environment: dev", "state: retired, environment: dev"), ""},
 		"layer of templates": {edited("sluice.yaml", "region", "{name: anything, values: [\"env/${cluster.labels.region}.yaml\"]}"), ""},
-		"cause": {edited("clusters/b.yaml", "labels: {region: us}", "lables: {region: us}"),
-			"clusters/b.yaml:3:21: error: unknown key metadata.lables, did you mean labels?"},
+		"cause": {
+			edited("clusters/b.yaml", "labels: {region: us}", "lables: {region: us}"),
+			"clusters/b.yaml:3:21: error: unknown key metadata.lables, did you mean labels?",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

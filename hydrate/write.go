@@ -56,8 +56,10 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 	}
 	b := &builder{
 		store: h.Store, plan: p, w: w, inputs: p.state.InputFiles(),
-		out: &written{clusters: maps.Clone(p.state.Clusters), removed: map[string]int{},
-			lost: map[string]*branch.Edited{}},
+		out: &written{
+			clusters: maps.Clone(p.state.Clusters), removed: map[string]int{},
+			lost: map[string]*branch.Edited{},
+		},
 	}
 	b.edits = branch.NewEdits(h.Store, w, b.workspaceOf)
 	if err := b.build(ctx, outcomes); err != nil {

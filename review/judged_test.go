@@ -216,8 +216,10 @@ func (p *pair) edit(f *pairFleet) string {
 		}
 	case 7:
 		if len(f.clusters) < 5 {
-			f.clusters = append(f.clusters, pairCluster{fmt.Sprint("n", len(f.clusters)), oneOf(p.r, "dev", "prod"),
-				oneOf(p.r, "eu", "us"), "active", "1.33.0"})
+			f.clusters = append(f.clusters, pairCluster{
+				fmt.Sprint("n", len(f.clusters)), oneOf(p.r, "dev", "prod"),
+				oneOf(p.r, "eu", "us"), "active", "1.33.0",
+			})
 			return "a new cluster"
 		}
 	case 8:

@@ -69,7 +69,7 @@ func UnreadValues(ctx context.Context, f *fleet.Fleet, targets []fleet.Target, c
 	u := unreadValues{fleet: f, charts: charts, known: map[string]*chartvalues.Chart{}, files: map[string]*layerUse{}}
 	for _, t := range targets {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the caller has the context
 		}
 		if t.Imported() == nil {
 			u.target(ctx, t)
@@ -107,7 +107,7 @@ func (u *unreadValues) target(ctx context.Context, t fleet.Target) {
 			use = &layerUse{file: file, seen: map[string]bool{}}
 			u.files[file.Path] = use
 		}
-		for _, s := range selected.Resolved.Sources {
+		for _, s := range selected.Sources {
 			if s.Helm == nil || file.Source != "" && file.Source != s.Name {
 				continue
 			}

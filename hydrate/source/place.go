@@ -148,6 +148,9 @@ func refusedKeys(lines []string, about string) []string {
 			continue
 		}
 		list, ok := strings.CutPrefix(text, "additional properties ")
+		if !ok {
+			return nil
+		}
 		if list, ok = strings.CutSuffix(list, " not allowed"); !ok {
 			return nil
 		}

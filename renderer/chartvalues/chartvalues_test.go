@@ -55,8 +55,10 @@ func TestUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			chart := New([]File{
-				{"Chart.yaml", []byte(about)}, {"values.yaml", []byte(c.defaults)},
-				{"templates/x.yaml", []byte(c.template)}, {"charts/db/Chart.yaml", []byte("name: db\n")},
+				{"Chart.yaml", []byte(about)},
+				{"values.yaml", []byte(c.defaults)},
+				{"templates/x.yaml", []byte(c.template)},
+				{"charts/db/Chart.yaml", []byte("name: db\n")},
 			})
 			var values map[string]any
 			if err := yaml.Unmarshal([]byte(c.values), &values); err != nil {
@@ -76,7 +78,8 @@ func TestUnread(t *testing.T) {
 func TestSchemaDeclaresValues(t *testing.T) {
 	t.Parallel()
 	chart := New([]File{
-		{"Chart.yaml", []byte("name: web\n")}, {"values.yaml", []byte("a: 1\n")},
+		{"Chart.yaml", []byte("name: web\n")},
+		{"values.yaml", []byte("a: 1\n")},
 		{"values.schema.json", []byte(`{"properties": {"b": {"type": "object"}, "c": {"properties": {"d": {}}}}}`)},
 	})
 	got := chart.Unread(map[string]any{"b": map[string]any{"x": 1}, "c": map[string]any{"e": 1}, "f": 1})
