@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (w *world) wentBack(old, next tree) {
 
 // loseRecord deletes the record, or sets it back to an older one. Nothing moves until repairState.
 func (w *world) loseRecord() {
-	if w.lost {
+	if w.lost || w.was != nil { // the two at once are beyond this model: nothing is left that tells of the first
 		return
 	}
 	w.lost, w.declined, w.merged, w.forgotten = true, "", "", w.request
@@ -128,13 +129,12 @@ func (w *world) rewriteTrunk() {
 func (w *world) forgetPassed() {
 	for key := range w.bad {
 		cluster, app, _ := strings.Cut(key, "/")
-		held := slices.ContainsFunc(w.record.Holds, func(h rollout.Hold) bool {
-			return (len(h.Clusters) == 0 || slices.Contains(h.Clusters, cluster)) &&
-				(len(h.Apps) == 0 || slices.Contains(h.Apps, app))
+		maps.DeleteFunc(w.bad[key], func(version string, _ bool) bool {
+			return !slices.ContainsFunc(w.record.Holds, func(h rollout.Hold) bool {
+				return (len(h.Clusters) == 0 || slices.Contains(h.Clusters, cluster)) &&
+					(len(h.Apps) == 0 || slices.Contains(h.Apps, app)) && apps(w.trees[h.Tree].subs[cluster])[app] == version
+			})
 		})
-		if !held {
-			delete(w.bad, key)
-		}
 	}
 }
 

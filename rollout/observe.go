@@ -69,8 +69,7 @@ func (x *observer) observeMove() error {
 	}
 	// no newer commit passes one that the trunk lost; where its content is known, another commit may have the same
 	if err := x.endHolds(func(h Hold) bool {
-		return !x.order.knows(h.Source) && !h.Since.After(q.At) && len(q.Apps) == 0 && q.Renders == "" &&
-			(q.Again != "" || h.Tree == "")
+		return !x.order.knows(h.Source) && !h.Since.After(q.At) && len(q.Apps) == 0 && q.Renders == "" && h.Tree == ""
 	}); err != nil {
 		return err
 	}
