@@ -63,6 +63,7 @@ test-thorough: ## what takes too long for each commit: branches of the largest r
 	CORPUS=$(CORPUS) SLUICE_MUTATE_SEED=$$RANDOM $(GO) test -count=1 -timeout 60m ./hydrate/compare -run TestNoChangeOfRealRepositoriesIsMissed
 	SLUICE_TREE_HISTORIES=300 $(GO) test -count=1 -timeout 60m ./promote -run TestModelOnTrees
 	$(GO) test -C tools/gitops/argocd -count=1 -timeout 30m ./...
+	$(GO) test -C tools/gitops/argocd -modfile=argocd-3.2.mod -tags=argocd32 -count=1 -timeout 30m ./...
 
 browser: tools/browser/node_modules/.package-lock.json ## Chromium and the packages of the tests of web pages, pinned in tools/browser
 	@node tools/browser/browser.js

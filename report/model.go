@@ -145,6 +145,8 @@ type Findings struct {
 	Resolved   []Finding        `json:"resolved,omitempty"`
 	Exempted   int              `json:"exempted,omitempty"`
 	Notes      []string         `json:"notes,omitempty"` // what was not checked, and why
+	// Advisory says that hydration would write the change in spite of its errors: the fleet does not enforce the policy.
+	Advisory bool `json:"advisory,omitempty"`
 }
 
 // Count returns the number of new findings of a severity.

@@ -312,6 +312,9 @@ func VerdictWords(r *Review) (sign, words string) {
 		}
 		return "🔴", "Critical changes"
 	case VerdictFail:
+		if r.Findings.Advisory {
+			return "❌", "Policy advises against it"
+		}
 		return "❌", "Policy fails"
 	case VerdictError:
 		return "⛔", "Incomplete"

@@ -27,6 +27,7 @@ type Engine interface {
 // counts findings of the base separately.
 type Policy struct {
 	Engine Engine
+	Rules  bool // the fleet has rules of its own
 	Entire bool // report the findings of the base as introduced too; for reviews of entire environments
 }
 
@@ -57,6 +58,7 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 	out := report.Findings{
 		Introduced: merge(found.Introduced, files), Resolved: merge(found.Resolved, files),
 		Exempted: len(merge(found.Exempted, files)), Notes: after.Notes,
+		Advisory: p.advisory(c, found.Introduced),
 	}
 	for _, f := range merge(found.Existing, files) {
 		if out.Existing == nil {
@@ -65,6 +67,19 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 		out.Existing[f.Severity]++
 	}
 	return out, nil
+}
+
+// advisory reports whether there are errors, and hydration would write the change with all of them.
+func (p Policy) advisory(c *compare.Comparison, introduced []policy.Finding) bool {
+	errors := 0
+	for i := range introduced {
+		if f := &introduced[i]; f.Severity == policy.SeverityError {
+			if errors++; enforce.Forbids(c.HeadFleet(), f.Environment, p.Rules, f) {
+				return false
+			}
+		}
+	}
+	return errors > 0
 }
 
 // emptied returns the clusters that lose everything.

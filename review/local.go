@@ -78,6 +78,7 @@ func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r c
 		}
 	}
 	for _, ref := range c.NewlyUnlocked() {
+		out.Findings.Advisory = false
 		out.Findings.Introduced = append(out.Findings.Introduced, report.Finding{
 			Rule: "sluice.lock", Severity: report.SeverityError,
 			Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
@@ -120,6 +121,10 @@ func (l Local) judge(ctx context.Context, r *Request) (judge Judge, mistakes []s
 		}
 		return Policy{Engine: boundsOnly{engine}, Entire: r.Entire}, nil, nil
 	}
+	rules, err := policyTree(ctx, l.Session.Store, r.Policy)
+	if err != nil {
+		return nil, nil, err
+	}
 	engine, err := l.Session.Policy(ctx, r.Policy, r.Offline)
 	switch problems, invalid := errors.AsType[policy.Problems](err); {
 	case invalid:
@@ -127,7 +132,7 @@ func (l Local) judge(ctx context.Context, r *Request) (judge Judge, mistakes []s
 	case err != nil:
 		return nil, nil, err
 	default:
-		judge = Policy{Engine: engine, Entire: r.Entire}
+		judge = Policy{Engine: engine, Rules: !rules.IsZero(), Entire: r.Entire}
 	}
 	proposed, err := l.proposedPolicy(ctx, r)
 	if err != nil {

@@ -81,6 +81,9 @@ func (c *Comparison) Notes() []string {
 	return append(slices.Clone(c.notes), c.run.reader.Notes()...)
 }
 
+// HeadFleet returns the fleet of the head.
+func (c *Comparison) HeadFleet() *fleet.Fleet { return c.run.views[1].Fleet }
+
 // Scope returns the targets that the change can affect, which are those that Run compared. It is valid until Close.
 func (c *Comparison) Scope() []fleet.AffectedTarget {
 	if c.run == nil {

@@ -50,7 +50,7 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 		return nil, err
 	}
 	j := &judgement{
-		gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own),
+		gate: g, change: c, rules: own, enforced: c.Fleet.Enforces(c.Environment, own),
 		own: c.Fleet.Enforces(c.Environment, true), reader: objects.NewReader(g.store, diff.NewMasker(g.key)),
 	}
 	if err := j.compare(ctx); err != nil {
@@ -102,6 +102,7 @@ func (g *Gate) hasPolicy(ctx context.Context, tree gitstore.Hash) (bool, error) 
 type judgement struct {
 	gate        *Gate
 	change      hydrate.Change
+	rules       bool // the fleet has rules of its own
 	enforced    bool
 	own         bool // the workspaces' own policies are enforced
 	reader      *objects.Reader
@@ -211,9 +212,11 @@ func (j *judgement) apps(clusters map[string]gitstore.Hash) objects.Apps {
 	}
 }
 
-// forbids reports whether an error of a rule stops the change.
-func (j *judgement) forbids(f *policy.Finding) bool {
-	return j.enforced || f.Rule == policy.RulePlaintextSecret || policy.OfWorkspace(f.Rule) || j.own && f.Own
+// Forbids reports whether a finding of severity error stops the hydration of an environment. hasRules says whether the
+// fleet has rules of its own.
+func Forbids(fl *fleet.Fleet, environment string, hasRules bool, f *policy.Finding) bool {
+	return fl.Enforces(environment, hasRules) || f.Rule == policy.RulePlaintextSecret || policy.OfWorkspace(f.Rule) ||
+		f.Own && fl.Enforces(environment, true)
 }
 
 // violations groups the findings that forbid the change by cluster.
@@ -222,7 +225,7 @@ func (j *judgement) violations(findings []policy.Finding) []hydrate.Violation {
 	index := map[string]int{}
 	for i := range findings {
 		f := &findings[i]
-		if f.Severity != policy.SeverityError || f.Exemption != nil || !j.forbids(f) {
+		if f.Severity != policy.SeverityError || f.Exemption != nil || !Forbids(j.change.Fleet, j.change.Environment, j.rules, f) {
 			continue
 		}
 		key := fmt.Sprintf("%q", []string{f.Rule, f.App, f.Object.String(), f.Path, f.Message})

@@ -32,7 +32,7 @@ func referenceFor(entry fleet.Import) reference {
 	if entry.ArgoCD != nil {
 		return reference{
 			tool: "Argo CD", program: "sluice-reference-argocd", untyped: true,
-			build: `go build -C tools/gitops/argocd -o "$HOME/sluice-argocd/" ./sluice-reference-argocd helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5`,
+			build: `go build -C tools/gitops/argocd -o "$HOME/sluice-argocd/" ./sluice-reference-argocd helm.sh/helm/v4/cmd/helm sigs.k8s.io/kustomize/kustomize/v5`,
 		}
 	}
 	return reference{

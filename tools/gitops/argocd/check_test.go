@@ -1,11 +1,15 @@
 package argocd
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/tools/gitops/argocd/argoref"
 )
 
 const more = `-- argocd/more.yaml --
@@ -35,10 +39,10 @@ spec:
 func TestImportCheck(t *testing.T) {
 	fixtures := sections(t)
 	base := fixtures["base"]
-	check := func(t *testing.T, files, path string) (string, error) {
+	check := func(t *testing.T, files, path, version string) (string, error) {
 		t.Helper()
 		dir := t.TempDir()
-		unpack(t, dir, base+files)
+		unpack(t, dir, strings.Replace(base, argoref.Version, strconv.Quote(version), 1)+files)
 		initialize(t, dir)
 		c := exec.CommandContext(t.Context(), binary, "import", "--check")
 		c.Dir = dir
@@ -53,7 +57,7 @@ func TestImportCheck(t *testing.T) {
 			"directory", "Kustomize images", "Helm values", "app of apps through a chart",
 			"clusters selector and values", "git files",
 		} {
-			if out, err := check(t, fixtures[name], tools); err != nil ||
+			if out, err := check(t, fixtures[name], tools, argoref.Version); err != nil ||
 				!strings.Contains(out, " 0 differences, 0 apps not compared") {
 				t.Errorf("%s: %v: %s", name, err, out)
 			}
@@ -67,7 +71,7 @@ func TestImportCheck(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(wrong, "sluice-reference-argocd"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		out, err := check(t, fixtures["directory"], wrong)
+		out, err := check(t, fixtures["directory"], wrong, argoref.Version)
 		if err == nil || !strings.Contains(out,
 			"differs       prod/app (argocd/app.yaml:1): ConfigMap ns/config is not equal") ||
 			!strings.Contains(out, "differs from what Argo CD builds: 1 difference") {
@@ -77,14 +81,14 @@ func TestImportCheck(t *testing.T) {
 	// The reference builds Jsonnet, which Sluice refuses.
 	t.Run("jsonnet", func(t *testing.T) {
 		out, err := check(t, fixtures["directory"]+
-			"-- plain/more.jsonnet --\n{apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: 'jsonnet'}}\n", tools)
+			"-- plain/more.jsonnet --\n{apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: 'jsonnet'}}\n", tools, argoref.Version)
 		if err == nil || !strings.Contains(out, "prod/app (argocd/app.yaml:1): Argo CD builds it, Sluice does not: ") ||
 			!strings.Contains(out, "plain/more.jsonnet") {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
 	t.Run("not built", func(t *testing.T) {
-		out, err := check(t, fixtures["directory"]+more, tools)
+		out, err := check(t, fixtures["directory"]+more, tools, argoref.Version)
 		for _, want := range []string{
 			"not compared  asks.appset (argocd/more.yaml:9): ", "scmProvider",
 			"prod/remote (argocd/more.yaml:1): ", "objects of 1 app equal, 0 differences",
@@ -94,8 +98,20 @@ func TestImportCheck(t *testing.T) {
 			}
 		}
 	})
+	t.Run("another version of Helm", func(t *testing.T) {
+		other := map[int]string{3: "3.5", 4: "3.4"}[argoref.Helm]
+		out, err := check(t, fixtures["directory"], tools, other)
+		for _, want := range []string{
+			fmt.Sprintf("the import is of Argo CD %s, which ships Helm %d (build it", other, 7-argoref.Helm),
+			fmt.Sprintf("helm.sh/helm/v%d/cmd/helm", 7-argoref.Helm),
+		} {
+			if err == nil || !strings.Contains(out, want) {
+				t.Errorf("no %q: %v: %s", want, err, out)
+			}
+		}
+	})
 	t.Run("nothing", func(t *testing.T) {
-		if out, err := check(t, "", tools); err == nil || !strings.Contains(out, "nothing was compared") {
+		if out, err := check(t, "", tools, argoref.Version); err == nil || !strings.Contains(out, "nothing was compared") {
 			t.Errorf("%v: %s", err, out)
 		}
 	})

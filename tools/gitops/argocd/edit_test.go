@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/tools/gitops/argocd/argoref"
 )
 
 // Compares every form of the fields that Argo CD writes with `kustomize edit`, over every form of what the
@@ -114,7 +116,7 @@ func TestKustomizeEditsEqualArgoCD(t *testing.T) {
 
 	dir := t.TempDir()
 	files := map[string]string{
-		"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: 3.2.12, apps: [argocd/**], repositories: [\"" + url +
+		"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: " + argoref.Version + ", apps: [argocd/**], repositories: [\"" + url +
 			"\"], clusters: {in-cluster: {server: https://kubernetes.default.svc, environment: in-cluster}}}}]\n",
 		"component/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {component: 'yes'}\n",
 		"other/kustomization.yaml":     "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {other: 'yes'}\n",
@@ -190,7 +192,7 @@ func TestTemplatePatchesEqualArgoCD(t *testing.T) {
 	}
 	dir := t.TempDir()
 	files := map[string]string{
-		"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: 3.2.12, apps: [argocd/**], repositories: [\"" + url +
+		"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: " + argoref.Version + ", apps: [argocd/**], repositories: [\"" + url +
 			"\"], clusters: {in-cluster: {server: https://kubernetes.default.svc, environment: in-cluster}}}}]\n",
 		"chart/Chart.yaml":        "apiVersion: v2\nname: c\nversion: 0.1.0\n",
 		"chart/values.yaml":       "a: x\nlist: [d]\n",

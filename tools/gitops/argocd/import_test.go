@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		binary, tools = filepath.Join(dir, "sluice"), dir
 		for _, args := range [][]string{
 			{"build", "-C", "../../..", "-o", binary, "./cmd/sluice"},
-			{"build", "-o", filepath.Join(dir, "helm"), "helm.sh/helm/v3/cmd/helm"},
+			{"build", "-o", filepath.Join(dir, "helm"), fmt.Sprintf("helm.sh/helm/v%d/cmd/helm", argoref.Helm)},
 			{"build", "-o", filepath.Join(dir, "kustomize"), "sigs.k8s.io/kustomize/kustomize/v5"},
 			{"build", "-o", filepath.Join(dir, "sluice-reference-argocd"), "./sluice-reference-argocd"},
 		} {
@@ -185,6 +185,8 @@ func compare(t *testing.T, dir, url string, clusters map[string]string) (apps, o
 		a := &theirs[i]
 		name := a.Cluster + "/" + a.Name
 		switch {
+		case a.Name == "": // the API server accepts no such Application
+			continue
 		case refused[a.Name] != "":
 			delete(ours, name)
 			continue
@@ -234,7 +236,7 @@ func sections(t *testing.T) map[string]string {
 			fixtures[at] = ""
 			continue
 		}
-		fixtures[at] += line
+		fixtures[at] += strings.Replace(line, "VERSION", argoref.Version, 1)
 	}
 	return fixtures
 }
@@ -303,7 +305,7 @@ func TestImportEqualsArgoCD(t *testing.T) {
 	for _, e := range entries {
 		fmt.Fprintf(&all, "---\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: %s, namespace: argocd}\nspec:\n  project: default\n  source: {repoURL: %s, path: %s}\n  destination: {server: https://kubernetes.default.svc, namespace: ns}\n", strings.ToLower(strings.ReplaceAll(e.Name(), "_", "-")), url, e.Name())
 	}
-	fleet := "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: 3.2.12, apps: [argocd/**], repositories: [\"" + url + "\"], clusters: {in-cluster: {server: https://kubernetes.default.svc, environment: in-cluster}}}}]\n"
+	fleet := "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: " + argoref.Version + ", apps: [argocd/**], repositories: [\"" + url + "\"], clusters: {in-cluster: {server: https://kubernetes.default.svc, environment: in-cluster}}}}]\n"
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "argocd"), 0o755),
 		os.WriteFile(filepath.Join(dir, "argocd/all.yaml"), []byte(strings.TrimPrefix(all.String(), "---\n")), 0o600),
 		os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(fleet), 0o600)); err != nil {

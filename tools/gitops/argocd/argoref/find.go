@@ -2,6 +2,8 @@ package argoref
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -10,12 +12,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/argoproj/gitops-engine/pkg/utils/kube"
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	v1alpha1 "github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 )
@@ -83,7 +85,7 @@ func (b *builder) read(name string, data []byte) []found {
 	if !application && !bytes.Contains(data, []byte(secretType)) {
 		return nil
 	}
-	objects, err := kube.SplitYAML(data)
+	objects, err := split(data)
 	if err != nil {
 		if bytes.Contains(data, []byte("Application")) || bytes.Contains(data, []byte(secretType)) {
 			b.add(App{Name: "the file " + name, File: name, Skipped: "it is not valid: " + err.Error()}, "", nil)
@@ -97,6 +99,22 @@ func (b *builder) read(name string, data []byte) []found {
 		}
 	}
 	return out
+}
+
+// split returns the objects of a file.
+func split(data []byte) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		o := &unstructured.Unstructured{}
+		switch err := documents.Decode(&o.Object); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, err
+		case len(o.Object) > 0:
+			out = append(out, o)
+		}
+	}
 }
 
 // complete tells an Application from a patch for one.

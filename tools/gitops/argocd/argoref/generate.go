@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/argoproj/argo-cd/v3/applicationset/controllers/template"
-	"github.com/argoproj/argo-cd/v3/applicationset/generators"
 	"github.com/argoproj/argo-cd/v3/applicationset/utils"
 	v1alpha1 "github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 	log "github.com/sirupsen/logrus"
@@ -44,8 +43,7 @@ func (b *builder) generate(ctx context.Context, set *v1alpha1.ApplicationSet) ([
 		objects = append(objects, s.DeepCopy())
 	}
 	client := builder.Build()
-	all := generators.GetGenerators(ctx, client, k8sfake.NewClientset(objects...), namespace, repo{b}, nil,
-		generators.SCMConfig{})
+	all := newGenerators(ctx, client, k8sfake.NewClientset(objects...), repo{b})
 	quiet := log.New()
 	quiet.SetLevel(log.PanicLevel) // the error is returned too
 	apps, _, err := template.GenerateApplications(log.NewEntry(quiet), *set, all, &utils.Render{}, client)
@@ -102,11 +100,10 @@ func (b *builder) git(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // repo answers the requests of git generators from a directory, as the repository server does. local has refused all
-// other repositories.
+// other repositories. Its methods GetFiles and GetDirectories are beside newGenerators: each version of Argo CD has others.
 type repo struct{ b *builder }
 
-// GetFiles implements services.Repos.
-func (r repo) GetFiles(ctx context.Context, url, revision, _, pattern string, _, _ bool) (map[string][]byte, error) {
+func (r repo) files(ctx context.Context, url, revision, pattern string) (map[string][]byte, error) {
 	if err := r.b.thisCommit(url, revision); err != nil {
 		return nil, err
 	}
@@ -126,8 +123,7 @@ func (r repo) GetFiles(ctx context.Context, url, revision, _, pattern string, _,
 	return files, nil
 }
 
-// GetDirectories implements services.Repos.
-func (r repo) GetDirectories(_ context.Context, url, revision, _ string, _, _ bool) ([]string, error) {
+func (r repo) directories(url, revision string) ([]string, error) {
 	if err := r.b.thisCommit(url, revision); err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 			NoCache:           true, RefSources: refs, HasMultipleSources: app.Spec.HasMultipleSources(),
 			ProjectName: app.Spec.Project, ProjectSourceRepos: []string{"*"},
 			KubeVersion: cluster.KubeVersion, ApiVersions: cluster.APIVersions,
-			KustomizeOptions: &v1alpha1.KustomizeOptions{BuildOptions: b.BuildOptions},
+			KustomizeOptions: b.kustomize(&s),
 		}, paths)
 		if err != nil {
 			var why skip
@@ -78,6 +78,18 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 		out = append(out, objects...)
 	}
 	return out, nil
+}
+
+// kustomize returns the options of Kustomize. A version that a source names is registered as the kustomize in PATH: what
+// is registered is not in the repository.
+func (b *builder) kustomize(s *v1alpha1.ApplicationSource) *v1alpha1.KustomizeOptions {
+	out := &v1alpha1.KustomizeOptions{BuildOptions: b.BuildOptions}
+	if s.Kustomize != nil && s.Kustomize.Version != "" {
+		out.Versions = []v1alpha1.KustomizeVersion{
+			{Name: s.Kustomize.Version, Path: "kustomize", BuildOptions: b.BuildOptions},
+		}
+	}
+	return out
 }
 
 // source renders one source.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/Masterminds/semver/v3"
 	log "github.com/sirupsen/logrus"
 
 	"github.com/sluice-gitops/sluice/tools/gitops/argocd/argoref"
@@ -26,6 +27,7 @@ type request struct {
 	Entry struct {
 		Ignore []string `json:"ignore"`
 		ArgoCD *struct {
+			Version      string   `json:"version"`
 			Apps         []string `json:"apps"`
 			Repositories []string `json:"repositories"`
 			Kustomize    struct {
@@ -72,6 +74,9 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if r.Entry.ArgoCD == nil {
 		return fmt.Errorf("the entry of spec.import is not one of Argo CD")
 	}
+	if err := sameHelm(r.Entry.ArgoCD.Version); err != nil {
+		return err
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -95,6 +100,28 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	return json.NewEncoder(out).Encode(map[string]any{"clusters": answer(built)})
+}
+
+// sameHelm refuses an import of a version of Argo CD that ships another version of Helm: with it, every chart could differ.
+func sameHelm(version string) error {
+	if version == "" { // the current one
+		version = "3.5"
+	}
+	v, err := semver.NewVersion(version)
+	if err != nil {
+		return fmt.Errorf("the version of the import: %w", err)
+	}
+	helm, build := 4, ""
+	if v.LessThan(semver.New(3, 5, 0, "", "")) {
+		helm, build = 3, "-modfile=argocd-3.2.mod -tags=argocd32 "
+	}
+	if helm == argoref.Helm {
+		return nil
+	}
+	return fmt.Errorf("it is Argo CD %s, which ships Helm %d, and the import is of Argo CD %s, which ships Helm %d "+
+		"(build it in a clone of Sluice: go build -C tools/gitops/argocd %s-o \"$HOME/sluice-argocd/\" "+
+		"./sluice-reference-argocd helm.sh/helm/v%d/cmd/helm sigs.k8s.io/kustomize/kustomize/v5)",
+		argoref.Version, argoref.Helm, version, helm, build, helm)
 }
 
 // answer groups apps by cluster. What has no cluster is in "".
