@@ -75,7 +75,7 @@ func TestEveryFileIsJudgedAtOnce(t *testing.T) {
 		"unknown key spec.layer, did you mean layers?", "the environment dev appears twice",
 		`the environment "dve" does not exist, did you mean dev?`,
 		"unknown key spec.stat, did you mean state?", "clusters/b.yaml:",
-		"unknown key spec.placemnt, did you mean placement?", "spec.placement is missing",
+		"unknown key spec.placemnt, did you mean placement?",
 		"leaves the repository",
 	} {
 		if !strings.Contains(text, want) {

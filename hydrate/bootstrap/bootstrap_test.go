@@ -37,7 +37,7 @@ func testFleet(t *testing.T, change func(files map[string]string)) *fleet.Fleet 
 			"kind: Fleet\nmetadata: {name: acme}\nspec:\n  environments: [{name: prod}]\n  output: {clusterBranch: \"rendered/${environment}/${cluster.name}\"}\n",
 		"clusters/all.yaml":   cluster("eu-1", "active") + cluster("ice", "frozen") + cluster("old", "retired"),
 		"apps/certs/app.yaml": app("certs", "{}", "[]"),
-		"apps/mesh/app.yaml":  app("mesh", "{matchLabels: {region: us}}", "[]"),
+		"apps/mesh/app.yaml":  app("mesh", "{matchLabels: {region: us}, optional: true}", "[]"),
 		"apps/shop/app.yaml":  app("shop", "{}", "[mesh, certs]"),
 		"m/x.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
 	}
