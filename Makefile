@@ -9,7 +9,7 @@ LDFLAGS := -s -w
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath
 
-.PHONY: licenses reproducible build drill test test-stories test-e2e e2e-services e2e-packages test-thorough browser lint bench fuzz demo demo-service dist image image-files schema clean
+.PHONY: licenses reproducible build drill test test-stories stories-services stories-pages test-e2e e2e-services e2e-packages test-thorough browser lint bench fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	@[ -e $(BIN)/sluice ] || echo "compiling Sluice and its dependencies: a few minutes if Go's build cache is empty, seconds afterwards"
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
@@ -34,11 +34,16 @@ test-e2e: browser ## the slow tests: stories of the service, processes that are 
 	$(MAKE) -j2 --no-print-directory e2e-services e2e-packages
 
 # One of each kind of the slow tests, for .ci/run, which may take 20 minutes. The nightly workflow runs all of test-e2e.
-STORIES := ^(TestStory|TestPromotionByChat|TestGoldenOwn|TestSignalsEndEveryVerb|TestKilledRunsLeaveOldOrNewBranches|TestModelOnTrees|TestPageInChromium)$$
+STORIES := ^(TestStory|TestPromotionByChat|TestGoldenOwn|TestSignalsEndEveryVerb|TestKilledRunsLeaveOldOrNewBranches)$$
 STORIES := $(STORIES)|^TestScripts$$/^(rollback|repair|promote_failure|hydrate_policy|ci_github|import_flux|import_argocd)$$
 test-stories: browser ## some of the slow tests, in a few minutes
-	SLUICE_BROWSER=required SLUICE_KILLS=4 SLUICE_TREE_HISTORIES=6 $(TEST) -p 1 -timeout 20m -run '$(STORIES)' \
-	  $(SERVICES) ./report/page ./promote
+	$(MAKE) -j2 --no-print-directory stories-services stories-pages
+
+stories-services:
+	SLUICE_KILLS=4 $(TEST) -p 1 -timeout 20m -run '$(STORIES)' $(SERVICES)
+
+stories-pages:
+	SLUICE_BROWSER=required SLUICE_TREE_HISTORIES=6 $(TEST) -p 1 -timeout 20m -run '^(TestPageInChromium|TestModelOnTrees)$$' ./report/page ./promote
 
 e2e-services: $(BIN)/slowtests
 	run=$$($(BIN)/slowtests $(SERVICES)) && SLUICE_BROWSER=required SLUICE_KILLS=$(KILLS) $(TEST) -p 1 -timeout 60m -run "$$run" $(SERVICES)
