@@ -71,7 +71,7 @@ func (lc labelChecks) selector(doc document, s *Selector, at ...string) {
 	}
 }
 
-// key reports a label that no cluster and no class has, and returns whether one has it.
+// key reports a label that neither a cluster nor a class has. It returns whether one of them has it.
 func (lc labelChecks) key(doc document, key string, at ...string) bool {
 	if slices.Contains(automatic(), key) || !validLabelKey(key) || len(lc.values(key)) > 0 {
 		return true // findings has reported an invalid key

@@ -78,8 +78,11 @@ func (r *run) limitLoss(ctx context.Context, st *branch.State, tree *written, he
 
 // allow returns the command that writes the environment all the same.
 func (r *run) allow(st *branch.State, tree *written) string {
-	return fmt.Sprintf("`sluice hydrate --push --env %s --max-deletions %d`", st.Record.Environment,
-		tree.counts.Removed)
+	push := " --push"
+	if gitstore.IsLocal(r.h.Branches) {
+		push = ""
+	}
+	return fmt.Sprintf("`sluice hydrate%s --env %s --max-deletions %d`", push, st.Record.Environment, tree.counts.Removed)
 }
 
 // Excess is an environment or a cluster that would lose too many of its objects at once.

@@ -126,16 +126,16 @@ func TestLossOfAnEnvironmentOrACluster(t *testing.T) {
 	}{
 		"emptied": {
 			"", func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps") },
-			"environment dev would lose all its objects (12): if that is right, run `sluice hydrate --push --env dev --max-deletions 12`",
+			"environment dev would lose all its objects (12): if that is right, run `sluice hydrate --env dev --max-deletions 12`",
 		},
 		"a third": {"", func(r *hydratetest.Repo) { r.Write("base/a.yaml", chart("a", "b")) }, ""},
 		"more than a third": {
 			"", func(r *hydratetest.Repo) { r.Write("base/a.yaml", chart("a")) },
-			"environment dev would lose 8 of its 12 objects, more than a third: if that is right, run `sluice hydrate --push --env dev --max-deletions 8`",
+			"environment dev would lose 8 of its 12 objects, more than a third: if that is right, run `sluice hydrate --env dev --max-deletions 8`",
 		},
 		"a cluster is emptied": {"", func(r *hydratetest.Repo) {
 			r.Write("apps/base/app.yaml", fmt.Sprintf(app, "base", "{matchLabels: {some: \"yes\"}}", "base"))
-		}, "cluster b would lose all its objects (3): if that is right, run `sluice hydrate --push --env dev --max-deletions 3`"},
+		}, "cluster b would lose all its objects (3): if that is right, run `sluice hydrate --env dev --max-deletions 3`"},
 		"replaced": {"", func(r *hydratetest.Repo) { r.Write("base/a.yaml", chart("a", "v", "w")) }, ""},
 		"retired": {"", func(r *hydratetest.Repo) {
 			r.Write("clusters/b.yaml", fmt.Sprintf(cluster, "b", "no", "retired"))

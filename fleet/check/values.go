@@ -138,7 +138,7 @@ func (u *unreadValues) source(ctx context.Context, t fleet.Target, s *fleet.Helm
 	for _, key := range slices.Backward(use.file.Keys()) {
 		content = map[string]any{key: content}
 	}
-	values, _ := content.(map[string]any)
+	values, _ := content.(map[string]any) // an empty file sets nothing
 	found := map[string]chartvalues.Unread{}
 	for _, one := range chart.Unread(values) {
 		name := strings.Join(one.Path, "\x00")

@@ -63,7 +63,8 @@ func (n *node) add(at ...string) {
 // New analyses a chart. It returns nil if it cannot tell what the chart reads.
 func New(files []File) *Chart {
 	c := &Chart{}
-	templates, defined := map[string]*parse.Tree{}, map[string]bool{}
+	type definition struct{ file, name string } // a template may be defined in several files
+	templates, defined := map[definition]*parse.Tree{}, map[string]bool{}
 	incomplete := false // a dependency is not among the files
 	for _, f := range files {
 		dir, base := path.Split(f.Path)
@@ -101,14 +102,13 @@ func New(files []File) *Chart {
 			}
 			for name, tree := range set {
 				defined[name] = true
-				templates[f.Path+"\x00"+name] = tree // a template may be defined in several files
+				templates[definition{f.Path, name}] = tree
 			}
 		}
 	}
 	w := &walker{into: &c.root, defined: defined, incomplete: incomplete}
-	for name, t := range templates {
-		file, own, _ := strings.Cut(name, "\x00")
-		if w.inner = 0; file != own {
+	for at, t := range templates {
+		if w.inner = 0; at.file != at.name {
 			w.inner = 1 // the dot of a definition is what it is called with
 		}
 		if t.Root != nil {

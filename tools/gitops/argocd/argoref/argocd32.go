@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Version of Argo CD that this package calls, and of the Helm that it ships with.
+// Version of Argo CD that this package calls, and the major version of the Helm that it ships.
 const (
 	Version = "3.2.12"
 	Helm    = 3
