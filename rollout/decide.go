@@ -114,16 +114,17 @@ func (x *decider) renderedAlready(next Proposal) bool {
 		!run.Overwrites
 }
 
-// onlyHeld reports whether a promotion would bring nothing but held apps. People are not asked to merge what changes
-// only Sluice's records; in other modes, the environment branch gets them.
+// onlyHeld reports whether a promotion would bring nothing but held apps, or a commit that was merged already to
+// clusters that were rolled back to equal manifests. People are not asked to merge what changes only Sluice's records;
+// in other modes, the environment branch gets them.
 func (x *decider) onlyHeld(next Proposal) bool {
-	if len(next.Held)+len(next.Without) == 0 || next.Refused != "" {
+	run, held := x.s.Running.Source, len(next.Held)+len(next.Without) > 0
+	if next.Refused != "" || !held && next.Promoted.Commit != run.Commit {
 		return false
 	}
 	c := x.s.Candidate
 	asks := x.mode() == modeRequest && x.rec.Request == nil
-	return next.Source.equalOn(x.s.Running.Source, x.names()) ||
-		asks && c != nil && c.Same && c.Source.Equal(next.Source)
+	return held && next.Source.equalOn(run, x.names()) || asks && c != nil && c.Same && c.Source.Equal(next.Source)
 }
 
 // heldOnly handles the case that only held apps are left to promote.
