@@ -85,4 +85,4 @@ run sluice conform
 
 say "Pages of the fleet"
 site=${SITE:-$(mktemp -d)}
-run sluice site -o "$site"
+run sluice site --out "$site"

@@ -82,6 +82,9 @@ func unknownCommand(c *cobra.Command, name string) error {
 // flagError says in plain words what is wrong with a flag.
 func flagError(c *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if unknown.GetSpecifiedShortnames() != "" && unknown.GetSpecifiedName() == "o" && c.Flags().Lookup("out") != nil {
+			return fmt.Errorf("-o is a format, and %s has none: name the folder with --out", c.CommandPath())
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {

@@ -39,18 +39,24 @@ func System() IO {
 	}
 }
 
-// Main runs a command line and returns the exit status. It prints an error to o.Err.
+// Main runs a command line and returns the exit status. It prints an error to o.Err and, with --output json, also to
+// o.Out.
 func Main(ctx context.Context, args []string, o IO) int {
 	if o.Terminal {
 		o.screen = &phases{out: o.Err}
 		o.Out, o.Err = screen{o.Out, o.screen}, screen{o.Err, o.screen}
 		defer func() { _, _ = o.Err.Write(nil) }() // clears the progress report
 	}
+	out := &written{Writer: o.Out}
+	o.Out = out
 	root := newRoot(o) //nolint:contextcheck // a completion has the context of its command
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err != nil {
 		printError(o.Err, err)
+		if failed := printErrorDocument(out, command, args, err); failed != nil {
+			printError(o.Err, failed)
+		}
 	}
 	return exitStatus(err)
 }

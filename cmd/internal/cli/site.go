@@ -32,15 +32,15 @@ type siteOptions struct {
 func newSite(o IO) *cobra.Command {
 	var s siteOptions
 	c := &cobra.Command{
-		Use:   "site -o FOLDER",
+		Use:   "site --out FOLDER",
 		Short: "Write HTML pages of the fleet: what runs where, promotions, history",
 		Long: `Writes static HTML pages into a folder. Open them as files, or publish them on a web server or GitHub or GitLab Pages: what
 runs where, what promotions wait for, each app and cluster, clusters that differ from their siblings, and the history of
 every environment. Everything comes from Git. In GitHub Actions and GitLab CI with GITHUB_TOKEN or GITLAB_TOKEN
 (SLUICE_FORGE_TOKEN overrides both), the health of clusters comes from commit statuses. The pages change nothing: each action
 is shown as a command to copy.`,
-		Example: `  sluice site -o public
-  sluice site -o public --repo https://git.example.com/acme/fleet.git`,
+		Example: `  sluice site --out public
+  sluice site --out public --repo https://git.example.com/acme/fleet.git`,
 		Args: noArgs("name the folder with --out"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
@@ -58,7 +58,7 @@ is shown as a command to copy.`,
 	}
 	s.addWith(c)
 	f := c.Flags()
-	f.StringVarP(&s.dir, "out", "o", "", "`folder` to write (required)")
+	f.StringVar(&s.dir, "out", "", "`folder` to write (required)")
 	f.IntVar(&s.commits, "commits", 100, "`number` of commits of each environment's history")
 	f.IntVar(&s.reports, "reports", 10,
 		"`number` of newest states of each environment that get a report of what they changed")

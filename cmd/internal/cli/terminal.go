@@ -23,6 +23,9 @@ func (o IO) outTerminal() bool {
 
 // file returns the file behind a stream.
 func file(w io.Writer) (*os.File, bool) {
+	if out, ok := w.(*written); ok {
+		w = out.Writer
+	}
 	if s, ok := w.(screen); ok {
 		w = s.Writer
 	}
