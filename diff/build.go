@@ -186,6 +186,7 @@ func (b *Builder) changes(t *Target) []*ObjectChange {
 			out = append(out, c)
 		}
 	}
+	out = budgets(out, t)
 	slices.SortStableFunc(out, byRisk)
 	return out
 }

@@ -15,16 +15,10 @@ func judge(c *ObjectChange, before, after manifest.Object, by applying, stored [
 	j := &judgement{change: c, before: before, after: after, applying: by, stored: stored}
 	switch c.Verb {
 	case Added:
-		c.Risk = RiskMedium
 		j.hooks()
 	case Removed:
-		c.Risk = RiskHigh
 		j.removed()
 	default:
-		c.Risk = RiskLow
-		if c.OnlyNoise() {
-			c.Risk = RiskNone
-		}
 		j.renamed()
 		j.immutable()
 		j.storage()
@@ -34,12 +28,10 @@ func judge(c *ObjectChange, before, after manifest.Object, by applying, stored [
 		j.rolls()
 	}
 	j.rights()
+	j.host()
+	j.budget()
 	j.images()
-	for _, e := range c.Effects {
-		if e.Risk.Rank() < c.Risk.Rank() {
-			c.Risk = e.Risk
-		}
-	}
+	c.setRisk(nil)
 }
 
 // judgement collects the effects of one change. before is nil for an added object, after for a removed one.
@@ -80,10 +72,8 @@ func (j *judgement) removed() {
 	outcomes := pruneOutcomes(j.before, j.sync)
 	switch {
 	case j.keeps != "":
-		j.change.Risk = RiskMedium
 		j.add(EffectOrphan, RiskMedium, "", "no longer managed, and stays in the cluster: %s", j.keeps)
 	case all(outcomes, outcomeKept):
-		j.change.Risk = RiskMedium
 		j.add(EffectOrphan, RiskMedium, "", "no longer managed, and stays in the cluster: %s", reasons(outcomes))
 	case effect == "":
 	case slices.ContainsFunc(outcomes, func(o outcome) bool { return o.kind == outcomeKept }):
@@ -169,13 +159,17 @@ func (j *judgement) replicas() {
 		return
 	}
 	for _, f := range j.change.Fields {
-		if f.Path != "spec.replicas" && f.Path != "spec.maxReplicas" {
+		if !slices.Contains([]string{"spec.replicas", "spec.minReplicas", "spec.maxReplicas"}, f.Path) {
 			continue
 		}
 		now, has := number(f.New)
 		old, had := number(f.Old)
-		if f.Has && has && now == 0 && (!had || old != 0) {
+		switch {
+		case f.Has && has && now == 0 && f.Path != "spec.minReplicas" && (!had || old != 0):
 			j.add(EffectZeroReplicas, RiskHigh, f.Path, "no replica keeps running")
+		case had && f.Has && has && now < old:
+			j.add(EffectReplicasCut, RiskMedium, f.Path, "%s falls from %v to %v", strings.TrimPrefix(f.Path, "spec."),
+				f.Old, f.New)
 		}
 	}
 }
@@ -237,13 +231,7 @@ func images(o manifest.Object) map[string]string {
 	if o == nil {
 		return out
 	}
-	spec, _ := get(o, "spec", "template", "spec").(map[string]any)
-	switch {
-	case o.Kind() == "CronJob":
-		spec, _ = get(o, "spec", "jobTemplate", "spec", "template", "spec").(map[string]any)
-	case o.Kind() == "Pod":
-		spec, _ = o["spec"].(map[string]any)
-	}
+	spec, _ := podSpec(o)
 	for _, list := range []string{"initContainers", "containers"} {
 		items, _ := spec[list].([]any)
 		for _, c := range items {
@@ -254,6 +242,19 @@ func images(o manifest.Object) map[string]string {
 		}
 	}
 	return out
+}
+
+// podSpec returns the specification of an object's pods, and the path of it; nil if the object has none.
+func podSpec(o manifest.Object) (map[string]any, string) {
+	path := []string{"spec", "template", "spec"}
+	switch o.Kind() {
+	case "CronJob":
+		path = []string{"spec", "jobTemplate", "spec", "template", "spec"}
+	case "Pod":
+		path = []string{"spec"}
+	}
+	spec, _ := get(o, path...).(map[string]any)
+	return spec, strings.Join(path, ".")
 }
 
 func workload(id manifest.Identity) bool {

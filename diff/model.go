@@ -70,7 +70,9 @@ type ChangeSet struct {
 	// rendered object instead: the target is withheld, or renders the same. They are in no count, except that of Empty.
 	Declarations []Group `json:"declarations,omitempty"`
 	// Files are changed files that the report shows nowhere else.
-	Files  []File `json:"files,omitempty"`
+	Files []File `json:"files,omitempty"`
+	// Losses are the clusters and environments that lose much of what they had.
+	Losses []Loss `json:"losses,omitempty"`
 	Totals Counts `json:"totals"`
 }
 
@@ -291,7 +293,30 @@ const (
 	EffectDependsOnSync  EffectName = "depends-on-sync"
 	EffectNotApplied     EffectName = "not-applied"
 	EffectOrphan         EffectName = "orphaned"
+	EffectReplicasCut    EffectName = "replicas-cut"
+	EffectHostAccess     EffectName = "host-access"
+	EffectNoDisruption   EffectName = "disruption-blocked"
+
+	// of a Loss
+	EffectEnvironmentGone EffectName = "environment-removed"
+	EffectEmptied         EffectName = "cluster-emptied"
+	EffectLargeLoss       EffectName = "large-loss"
+
+	// only for Rules.Risks: what an object that is added or removed has without other effects
+	EffectAdded   EffectName = "added"
+	EffectRemoved EffectName = "removed"
 )
+
+// EffectNames returns all names of effects, those of a Loss and those of Rules.Risks included.
+func EffectNames() []EffectName {
+	return []EffectName{
+		EffectImmutable, EffectDataLoss, EffectCRDRemoved, EffectCRDVersion, EffectNamespaceGone, EffectStatefulGone,
+		EffectStorageShrinks, EffectRolls, EffectZeroReplicas, EffectRBACWidened, EffectImage, EffectHook,
+		EffectRecreated, EffectRerun, EffectDependsOnSync, EffectNotApplied, EffectOrphan, EffectReplicasCut,
+		EffectHostAccess, EffectNoDisruption, EffectEnvironmentGone, EffectEmptied, EffectLargeLoss, EffectAdded,
+		EffectRemoved,
+	}
+}
 
 // Patterns joins reaches: `prod/* (80), staging/eu-* (3)`.
 func Patterns(where []Reach) string {

@@ -78,6 +78,7 @@ func (fc fleetChecks) all() {
 	if _, err := spec.Safety.MaxDeletions.of(100); err != nil {
 		fc.errorf(doc, []string{"spec", "safety", "maxDeletions"}, "such as 20% or 50", "%v", err)
 	}
+	fc.risk()
 }
 
 func (l *loader) classesFrom(documents []document) {

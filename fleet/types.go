@@ -60,6 +60,19 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Signers []string `json:"signers,omitempty"`
 	// Charts says who must have signed remote charts.
 	Charts Charts `json:"charts,omitzero"`
+	// Risk says how grave changes are in reports.
+	Risk Risk `json:"risk,omitzero"`
+}
+
+// Risk says how grave changes are in reports.
+type Risk struct {
+	// Production are the environments that serve users: names, or patterns with `*`. Fewer replicas are of high risk
+	// there. Default: the environments that none comes after; where none comes after another, those whose names begin
+	// with `prod`.
+	Production []string `json:"production,omitempty"`
+	// Levels sets the risks of effects, such as `replicas-cut: high`: critical, high, medium, low or none. The names are
+	// those of docs/diff.md.
+	Levels map[string]string `json:"levels,omitempty"`
 }
 
 // Charts says who must have signed remote charts.

@@ -93,6 +93,13 @@ func EffectWords(name diff.EffectName) string {
 		diff.EffectOrphan:         "An object becomes an orphan",
 		diff.EffectHook:           "A hook runs",
 		diff.EffectImage:          "An image changes",
+		diff.EffectReplicasCut:    "Fewer replicas",
+		diff.EffectHostAccess:     "Pods get access to their nodes",
+		diff.EffectNoDisruption:   "Nodes cannot be drained",
+
+		diff.EffectEnvironmentGone: "An environment is removed",
+		diff.EffectEmptied:         "A cluster is emptied",
+		diff.EffectLargeLoss:       "A cluster loses much of what it has",
 	}[name]
 	if !ok {
 		return "Caution"

@@ -99,6 +99,16 @@ func (m *markdown) cautions() *part {
 	list := Cautions(m.r.Changes, cautionItems)
 	p.head = "> [!WARNING]\n"
 	var kinds []*Caution // of each item
+	for _, g := range GroupLosses(m.r.Changes) {
+		if g.Risk.Rank() > diff.RiskHigh.Rank() {
+			continue
+		}
+		if g.Risk == diff.RiskCritical {
+			p.head = "> [!CAUTION]\n"
+		}
+		kinds = append(kinds, &Caution{Name: g.Name, Kinds: len(g.list)})
+		p.items = append(p.items, "> - "+sign(g.Risk)+" **"+EffectWords(g.Name)+"**: "+g.Text(code)+"\n")
+	}
 	for _, c := range list {
 		if c.Risk == diff.RiskCritical {
 			p.head = "> [!CAUTION]\n"

@@ -123,9 +123,13 @@ func (t *terminal) cautions() {
 	if t.r.Changes == nil {
 		return
 	}
-	list := Cautions(t.r.Changes, cautionItems)
-	if len(list) > 0 {
+	list, losses := Cautions(t.r.Changes, cautionItems), GroupLosses(t.r.Changes)
+	if len(list)+len(losses) > 0 {
 		t.line()
+	}
+	for _, g := range losses {
+		t.line(t.color(riskPaint(g.Risk), string(g.Risk)), "  ", t.color(bold, EffectWords(g.Name)), ": ",
+			g.Text(safetext.Line))
 	}
 	for _, c := range list {
 		label := t.color(riskPaint(c.Risk), string(c.Risk)) + "  " + t.color(bold, EffectWords(c.Name)) + ": "

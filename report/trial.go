@@ -52,7 +52,13 @@ func Risk(r *Review) string {
 	if r.Changes == nil || len(r.Changes.Groups) == 0 {
 		return ""
 	}
-	return string(r.Changes.Groups[0].Risk)
+	out := r.Changes.Groups[0].Risk
+	for _, l := range r.Changes.Losses {
+		if l.Risk.Rank() < out.Rank() {
+			out = l.Risk
+		}
+	}
+	return string(out)
 }
 
 // Size counts the objects that a review's change adds, changes and removes; "" if it touches none.

@@ -280,12 +280,13 @@ func policyWords(f *Findings) string {
 	return joined(parts...)
 }
 
-// criticals counts the objects of critical risk, each once.
+// criticals counts the objects of critical risk, each once, and the losses.
 func criticals(c *diff.ChangeSet) int {
 	n := 0
 	if c == nil {
 		return 0
 	}
+	n += criticalLosses(c)
 	for i := range c.Groups {
 		for j := range c.Groups[i].Objects {
 			if c.Groups[i].Objects[j].Risk == diff.RiskCritical {

@@ -89,8 +89,21 @@ func (c *run) changes(ctx context.Context) error {
 	c.out.Changes.Unread = fleet.Unread(head)
 	c.out.Changes.Declarations = c.declarations(environments)
 	var err error
+	if c.out.Changes.Losses, err = c.losses(ctx); err != nil {
+		return err
+	}
+	Rules(c.outputs).Apply(c.out.Changes)
 	c.out.Changes.Files, err = c.files(ctx)
 	return err
+}
+
+// Rules returns a fleet's rules about risks.
+func Rules(f *fleet.Fleet) diff.Rules {
+	out := diff.Rules{Production: f.Production, Risks: map[diff.EffectName]diff.Risk{}}
+	for name, risk := range f.Spec.Risk.Levels {
+		out.Risks[diff.EffectName(name)] = diff.Risk(risk)
+	}
+	return out
 }
 
 // addTargets reads the objects of the targets that differ, and adds the targets to a change set. Of targets with equal

@@ -62,6 +62,7 @@ func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes 
 	}
 	out := diff.Compare(targets, nil, []string{r.Environment}, s.reads.placed)
 	out.Compared = s.compared
+	Rules(r.Fleet).Apply(out)
 	return out, s.reader.Notes(), nil
 }
 

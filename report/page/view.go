@@ -66,7 +66,7 @@ type cautionView struct {
 	App     string
 	Where   string
 	Message string
-	ID      string // of the object
+	ID      string // of the object; "" if a cluster or an environment is meant, and then Title, App and Where too
 }
 
 type findingView struct {
@@ -181,6 +181,12 @@ func (v *view) changes(r *report.Review, ids map[string]string) {
 }
 
 func (v *view) cautions(c *diff.ChangeSet, b *builder) {
+	for _, g := range report.GroupLosses(c) {
+		v.Cautions = append(v.Cautions, cautionView{
+			Risk: g.Risk, Words: report.EffectWords(g.Name),
+			Message: g.Text(func(name string) string { return name }),
+		})
+	}
 	for _, one := range report.Cautions(c, maxCautions) {
 		for _, i := range one.Items {
 			v.Cautions = append(v.Cautions, cautionView{

@@ -1,0 +1,152 @@
+package diff_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/diff"
+)
+
+const daemon = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: agent, namespace: ops}\nspec:\n" +
+	"  selector: {matchLabels: {app: agent}}\n  template:\n    metadata: {labels: {app: agent}}\n    spec:\n" +
+	"      containers:\n      - {name: agent, image: \"agent:1\"}\n"
+
+func TestHostAccess(t *testing.T) {
+	with := func(old, text string) string { return strings.Replace(daemon, old, text, 1) }
+	container, spec := "{name: agent, image: \"agent:1\"}", "labels: {app: agent}}\n    spec:\n"
+	for name, tc := range map[string]struct{ before, after, message, path string }{
+		"privileged": {
+			daemon, with(container, `{name: agent, image: "agent:1", securityContext: {privileged: true}}`),
+			"the pods newly have all rights in container agent",
+			"spec.template.spec.containers[name=agent].securityContext.privileged",
+		},
+		"capability": {
+			daemon, with(container,
+				`{name: agent, image: "agent:1", securityContext: {capabilities: {add: [CAP_SYS_ADMIN, CHOWN]}}}`),
+			"the pods newly have the capability SYS_ADMIN in container agent",
+			"spec.template.spec.containers[name=agent].securityContext.capabilities.add",
+		},
+		"network of a new workload": {
+			"", with(spec, spec+"      hostNetwork: true\n"), "the pods newly have the network of the node",
+			"spec.template.spec.hostNetwork",
+		},
+		"folder beside what it has": {
+			with(spec, spec+"      hostNetwork: true\n"),
+			with(spec, spec+"      hostNetwork: true\n      volumes: [{name: root, hostPath: {path: /}}]\n"),
+			"the pods newly have the folder / of the node", "spec.template.spec.volumes[name=root]",
+		},
+		"kept": {
+			with(spec, spec+"      hostPID: true\n"), with(spec, spec+"      hostPID: true\n      nodeName: a\n"), "", "",
+		},
+		"given up": {with(spec, spec+"      hostPID: true\n"), daemon, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkEffect(t, change(t, tc.before, tc.after), diff.EffectHostAccess, tc.message, tc.path)
+		})
+	}
+}
+
+func checkEffect(t *testing.T, c *diff.ObjectChange, name diff.EffectName, message, path string) {
+	t.Helper()
+	i := slices.IndexFunc(c.Effects, func(e diff.Effect) bool { return e.Name == name })
+	switch {
+	case message == "" && i < 0:
+	case message == "":
+		t.Errorf("unexpected effect %+v", c.Effects[i])
+	case i < 0:
+		t.Errorf("no effect %s in %+v", name, c.Effects)
+	case c.Effects[i].Message != message || c.Effects[i].Path != path || c.Effects[i].Risk != diff.RiskHigh:
+		t.Errorf("got %+v, want high %q at %s", c.Effects[i], message, path)
+	case c.Risk.Rank() > diff.RiskHigh.Rank():
+		t.Errorf("risk of the change: got %s, want high or graver", c.Risk)
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	budget := "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: shop}\n" +
+		"spec: {selector: {matchLabels: {app: web}}, SPEC}\n"
+	with := func(spec string) string { return strings.Replace(budget, "SPEC", spec, 1) }
+	for name, tc := range map[string]struct{ before, after, message, path string }{
+		"none may be unavailable": {
+			with("maxUnavailable: 1"), with("maxUnavailable: 0"),
+			"no pod may be evicted (maxUnavailable: 0): nodes with such pods cannot be drained", "spec.maxUnavailable",
+		},
+		"all must be available": {
+			"", with("minAvailable: 100%"),
+			"no pod may be evicted (minAvailable: 100%): nodes with such pods cannot be drained", "spec.minAvailable",
+		},
+		"as before":   {with("maxUnavailable: 0"), with("maxUnavailable: 0%"), "", ""},
+		"one may":     {"", with("maxUnavailable: 1"), "", ""},
+		"50 % may":    {"", with("minAvailable: 50%"), "", ""},
+		"no workload": {"", with("minAvailable: 3"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkEffect(t, change(t, tc.before, tc.after), diff.EffectNoDisruption, tc.message, tc.path)
+		})
+	}
+	autoscaler := "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n" +
+		"metadata: {name: web, namespace: shop}\nspec: {maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}\n"
+	for name, tc := range map[string]struct{ before, after, message string }{
+		"too few replicas": {
+			"", deployment + "---\n" + with("minAvailable: 2"),
+			"no pod may be evicted: Deployment web has 2 of the 2 pods that minAvailable asks for; nodes with such pods cannot be drained",
+		},
+		"enough replicas": {"", deployment + "---\n" + with("minAvailable: 1"), ""},
+		"scaled":          {"", deployment + "---\n" + with("minAvailable: 2") + autoscaler, ""},
+		"both before": {
+			deployment + "---\n" + with("minAvailable: 2"),
+			strings.Replace(deployment, "side:1", "side:2", 1) + "---\n" + with("minAvailable: 3"), "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, seen := one(t, tc.before, tc.after), false
+			for i := range set.Groups[0].Objects {
+				if c := &set.Groups[0].Objects[i]; c.ID.Kind == "PodDisruptionBudget" {
+					seen = true
+					checkEffect(t, c, diff.EffectNoDisruption, tc.message, "spec.minAvailable")
+				}
+			}
+			if !seen {
+				t.Errorf("no change of the budget in %+v", set.Groups[0].Objects)
+			}
+		})
+	}
+}
+
+func TestRules(t *testing.T) {
+	cut := strings.Replace(deployment, "replicas: 2", "replicas: 1", 1)
+	production := func(environment string) bool { return environment == "prod" }
+	own := func(name diff.EffectName, risk diff.Risk) diff.Rules {
+		return diff.Rules{Production: production, Risks: map[diff.EffectName]diff.Risk{name: risk}}
+	}
+	for name, tc := range map[string]struct {
+		before, after string
+		rules         diff.Rules
+		risk          diff.Risk
+	}{
+		"replicas cut":               {deployment, cut, diff.Rules{}, diff.RiskMedium},
+		"replicas cut in production": {deployment, cut, diff.Rules{Production: production}, diff.RiskHigh},
+		"replicas cut elsewhere": {
+			deployment, cut, diff.Rules{Production: func(string) bool { return false }}, diff.RiskMedium,
+		},
+		"replicas cut, the fleet's own risk": {deployment, cut, own(diff.EffectReplicasCut, diff.RiskNone), diff.RiskLow},
+		"more replicas":                      {cut, deployment, diff.Rules{Production: production}, diff.RiskLow},
+		"removed":                            {deployment, "", diff.Rules{Production: production}, diff.RiskHigh},
+		"removed, the fleet's own risk":      {deployment, "", own(diff.EffectRemoved, diff.RiskLow), diff.RiskLow},
+		"added, the fleet's own risk":        {"", cut, own(diff.EffectAdded, diff.RiskCritical), diff.RiskCritical},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := one(t, tc.before, tc.after)
+			before := set.Totals
+			tc.rules.Apply(set)
+			if g := set.Groups[0]; g.Risk != tc.risk || g.Objects[0].Risk != tc.risk || set.Apps[0].Risk != tc.risk {
+				t.Errorf("risk of group, object, app: got %s, %s, %s, want %s; effects %+v", g.Risk, g.Objects[0].Risk,
+					set.Apps[0].Risk, tc.risk, g.Objects[0].Effects)
+			}
+			if set.Totals != before {
+				t.Errorf("the totals change: got %+v, want %+v", set.Totals, before)
+			}
+		})
+	}
+}
