@@ -60,18 +60,17 @@ func NewBuilder() *Builder {
 // mergedGroup is a group that is being built. Its targets have changes that differ only in values that the registry
 // defines for each cluster.
 type mergedGroup struct {
-	id, app  string
-	places   []place
-	objects  []ObjectChange // of example
-	example  string         // the first cluster by name
-	varies   []string
-	variants int // different changes
+	id, app string
+	places  []place
+	objects []ObjectChange    // of example
+	example string            // the first cluster by name
+	facts   map[string]string // of example, and of all clusters with equal objects
+	values  map[string]string // by reference that was replaced: the value in one of the changes
+	varies  map[string]bool   // references in values that other changes have with another value
+	shape   string            // equal for groups that may differ only in texts
 
 	baseUnknown bool
 }
-
-// place is a cluster in its environment.
-type place struct{ cluster, environment string }
 
 // maxKnown is the number of lines in the changes of object pairs that a Builder remembers, about 50 bytes each.
 const maxKnown = 1 << 20
@@ -85,7 +84,8 @@ func (b *Builder) Add(same []Target) {
 	if len(changes) == 0 {
 		return
 	}
-	t := newTemplate(commonFacts(same))
+	facts := commonFacts(same)
+	t := newTemplate(facts)
 	for _, c := range changes {
 		t.change(c)
 	}
@@ -96,20 +96,32 @@ func (b *Builder) Add(same []Target) {
 	key := same[0].App + "\x00" + sum
 	m := b.groups[key]
 	if m == nil {
-		m = &mergedGroup{id: shortID(same[0].App, sum), app: same[0].App, baseUnknown: same[0].BaseUnknown}
+		m = &mergedGroup{
+			id: shortID(same[0].App, sum), app: same[0].App, baseUnknown: same[0].BaseUnknown,
+			shape: string(t.shape.Sum(nil)), values: map[string]string{}, varies: map[string]bool{},
+		}
 		b.groups[key], b.order = m, append(b.order, m)
 	}
-	m.variants++
-	m.varies = append(m.varies, t.used()...)
-	slices.Sort(m.varies)
-	m.varies = slices.Compact(m.varies)
+	m.vary(t)
 	example := same[0].Cluster
 	for i := range same {
 		m.places = append(m.places, place{same[i].Cluster, same[i].Environment})
 		example = min(example, same[i].Cluster)
 	}
 	if m.objects == nil || example <= m.example {
+		m.facts = facts
 		b.show(m, example, changes)
+	}
+}
+
+// vary notes which replaced references have another value than in the other changes of the group.
+func (m *mergedGroup) vary(t *template) {
+	for reference := range t.hits {
+		if value, ok := m.values[reference]; !ok {
+			m.values[reference] = t.facts[reference]
+		} else if value != t.facts[reference] {
+			m.varies[reference] = true
+		}
 	}
 }
 
@@ -136,21 +148,30 @@ func textOf(lines []string) int {
 	return n
 }
 
-// ChangeSet returns the change set of the added targets. environments defines their order in the result.
+// ChangeSet returns the change set of the added targets. environments defines their order in the result; it is that of
+// the promotion graph.
 func (b *Builder) ChangeSet(withheld []Withheld, environments []string, f Fleet) *ChangeSet {
-	out := &ChangeSet{Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: b.compared}
+	out := &ChangeSet{Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: b.compared,
+		Environments: environments}
 	if out.Withheld == nil {
 		out.Withheld = []Withheld{}
 	}
-	for _, m := range b.order {
-		out.Groups = append(out.Groups, m.group(environments, f))
+	names, reached := newNamer(f, environments), map[string][]place{}
+	for _, m := range united(b.order) {
+		out.Groups = append(out.Groups, m.group(names))
+		reached[m.app] = append(reached[m.app], m.places...)
 	}
 	slices.SortStableFunc(out.Groups, compareGroups)
+	order := func(w Withheld) int { return slices.Index(environments, w.Environment) }
 	slices.SortStableFunc(out.Withheld, func(a, b Withheld) int {
-		return cmp.Or(cmp.Compare(a.App, b.App),
-			cmp.Compare(a.Cluster, b.Cluster))
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(order(a), order(b)), cmp.Compare(a.Cluster, b.Cluster))
 	})
 	out.sum()
+	for i := range out.Apps {
+		if a := &out.Apps[i]; len(reached[a.Name]) > 0 {
+			a.Where, _ = names.where(a.Name, reached[a.Name])
+		}
+	}
 	return out
 }
 

@@ -10,10 +10,6 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-type allPlaced struct{}
-
-func (allPlaced) Placed(string, string) int { return 100 }
-
 // varied returns a target of which one value is the name of its cluster, and another value is its size.
 func varied(app string, n, size int) Target {
 	object := func(value string) []Object {
@@ -43,7 +39,7 @@ func TestBuilderForgets(t *testing.T) {
 			targets = append(targets, varied(app, n, n%2))
 		}
 	}
-	want := Compare(targets, nil, []string{"prod"}, allPlaced{})
+	want := Compare(targets, nil, []string{"prod"}, noFleet{})
 	if len(want.Groups) != 2 || want.Compared != len(targets) || want.Groups[0].Example != "c-000" ||
 		len(want.Groups[0].Clusters) != 60 || !reflect.DeepEqual(want.Groups[0].Varies, []string{"cluster.name"}) {
 		t.Fatalf("%d groups: %+v", len(want.Groups), want.Groups)
@@ -53,7 +49,7 @@ func TestBuilderForgets(t *testing.T) {
 		b.Add([]Target{target})
 		clear(b.known)
 	}
-	if got := b.ChangeSet(nil, []string{"prod"}, allPlaced{}); !reflect.DeepEqual(got, want) {
+	if got := b.ChangeSet(nil, []string{"prod"}, noFleet{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("the result of ChangeSet is %+v\nwant %+v", got, want)
 	}
 }
@@ -73,7 +69,7 @@ func TestBuilderKeepsWhatItShows(t *testing.T) {
 		b.Add([]Target{varied(fmt.Sprint("app-", n), n, large+n)})
 	}
 	shown, text := 0, 0
-	for _, g := range b.ChangeSet(nil, []string{"prod"}, allPlaced{}).Groups {
+	for _, g := range b.ChangeSet(nil, []string{"prod"}, noFleet{}).Groups {
 		for _, l := range g.Objects[0].Context {
 			text += len(l)
 		}

@@ -28,9 +28,19 @@ func objects(tb testing.TB, text string) []diff.Object {
 	return out
 }
 
-type placed map[string]int
+// clusters is a fleet that has every app on some clusters; nil does not know them.
+type clusters []diff.Cluster
 
-func (p placed) Placed(_, environment string) int { return p[environment] }
+func (c clusters) Placed(string) []diff.Cluster { return c }
+
+// of returns the fleet of some targets.
+func of(targets []diff.Target) clusters {
+	var out clusters
+	for i := range targets {
+		out = append(out, diff.Cluster{Name: targets[i].Cluster, Environment: targets[i].Environment})
+	}
+	return out
+}
 
 // one compares one target.
 func one(tb testing.TB, before, after string) *diff.ChangeSet {
@@ -39,7 +49,7 @@ func one(tb testing.TB, before, after string) *diff.ChangeSet {
 		App: "shop", Cluster: "prod-1", Environment: "prod", Before: objects(tb, before),
 		After: objects(tb, after),
 	}
-	return diff.Compare([]diff.Target{t}, nil, []string{"prod"}, placed{"prod": 1})
+	return diff.Compare([]diff.Target{t}, nil, []string{"prod"}, clusters(nil))
 }
 
 func change(tb testing.TB, before, after string) *diff.ObjectChange {
@@ -325,8 +335,8 @@ func fleet(tb testing.TB, n int, before, after func(i int) string) []diff.Target
 func TestIdenticalChangesAreOneGroup(t *testing.T) {
 	after := strings.Replace(deployment, "1.2.0", "1.3.0", 1)
 	targets := fleet(t, 9, func(int) string { return deployment }, func(int) string { return after })
-	set := diff.Compare(targets, nil, []string{"staging", "prod"}, placed{"prod": 6, "staging": 3})
-	if len(set.Groups) != 1 || diff.Patterns(set.Groups[0].Where) != "staging/* (3), prod/* (6)" {
+	set := diff.Compare(targets, nil, []string{"staging", "prod"}, of(targets))
+	if len(set.Groups) != 1 || diff.Patterns(set.Groups[0].Where) != "all clusters (9)" {
 		t.Fatalf("%d groups, %s", len(set.Groups), diff.Patterns(set.Groups[0].Where))
 	}
 	if set.Totals.Changed != 9 || set.Apps[0].Clusters != 9 || set.Apps[0].Groups != 1 {
@@ -347,7 +357,7 @@ func TestTargetsThatShareLists(t *testing.T) {
 		target("a", first, after), target("b", both, after), target("c", first, nil), target("d", nil, after), kept,
 		target("f", first, after), target("g", slices.Clone(first), after),
 	}
-	set := diff.Compare(targets, nil, []string{"prod"}, placed{"prod": len(targets)})
+	set := diff.Compare(targets, nil, []string{"prod"}, clusters(nil))
 	var got []string
 	for _, g := range set.Groups {
 		got = append(got, strings.Join(g.Clusters, " "))
@@ -367,7 +377,7 @@ func TestFewFactsOfAnIdenticalChange(t *testing.T) {
 		facts := targets[i].Facts
 		targets[i].Facts = func() map[string]string { asked++; return facts() }
 	}
-	if set := diff.Compare(targets, nil, []string{"staging", "prod"}, placed{}); len(set.Groups) != 1 || asked != 2 {
+	if set := diff.Compare(targets, nil, []string{"staging", "prod"}, clusters(nil)); len(set.Groups) != 1 || asked != 2 {
 		t.Errorf("%d groups, the facts of %d clusters", len(set.Groups), asked)
 	}
 }
@@ -379,7 +389,7 @@ func TestValuesOfTheClusterDoNotSplitAGroup(t *testing.T) {
 		}
 	}
 	targets := fleet(t, 6, text(1), text(2))
-	set := diff.Compare(targets, nil, []string{"staging", "prod"}, placed{"prod": 4, "staging": 2})
+	set := diff.Compare(targets, nil, []string{"staging", "prod"}, clusters(nil))
 	if len(set.Groups) != 1 || len(set.Groups[0].Clusters) != 6 {
 		t.Fatalf("%d groups", len(set.Groups))
 	}
@@ -390,7 +400,7 @@ func TestValuesOfTheClusterDoNotSplitAGroup(t *testing.T) {
 	for i := range targets {
 		targets[i].Facts = nil
 	}
-	if set = diff.Compare(targets, nil, []string{"staging", "prod"}, placed{}); len(set.Groups) != 6 {
+	if set = diff.Compare(targets, nil, []string{"staging", "prod"}, clusters(nil)); len(set.Groups) != 6 {
 		t.Errorf("%d groups without facts", len(set.Groups))
 	}
 	// A value that is not a fact of the cluster splits the group.
@@ -398,7 +408,7 @@ func TestValuesOfTheClusterDoNotSplitAGroup(t *testing.T) {
 		return strings.Replace(text(2)(i), ":2/",
 			fmt.Sprintf(":%d/", 10+i%2), 1)
 	})
-	if set = diff.Compare(targets, nil, []string{"staging", "prod"}, placed{}); len(set.Groups) != 2 {
+	if set = diff.Compare(targets, nil, []string{"staging", "prod"}, clusters(nil)); len(set.Groups) != 2 {
 		t.Errorf("%d groups with two ports", len(set.Groups))
 	}
 }
@@ -470,7 +480,7 @@ func FuzzCompare(f *testing.F) {
 			return out
 		}
 		target := diff.Target{App: "a", Cluster: "c", Environment: "e", Before: list(x), After: list(y)}
-		set := diff.Compare([]diff.Target{target}, nil, []string{"e"}, placed{})
+		set := diff.Compare([]diff.Target{target}, nil, []string{"e"}, clusters(nil))
 		for _, g := range set.Groups {
 			for _, o := range g.Objects {
 				if o.Verb == diff.Changed && len(o.Fields)+len(o.Noise) == 0 {
@@ -479,7 +489,7 @@ func FuzzCompare(f *testing.F) {
 			}
 		}
 		target.After = target.Before
-		if set := diff.Compare([]diff.Target{target}, nil, []string{"e"}, placed{}); len(set.Groups) != 0 &&
+		if set := diff.Compare([]diff.Target{target}, nil, []string{"e"}, clusters(nil)); len(set.Groups) != 0 &&
 			distinct(x) {
 			t.Errorf("an equal target changes: %+v", set.Groups)
 		}

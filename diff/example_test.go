@@ -7,10 +7,12 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// everywhere is a fleet in which each app runs on two clusters of each environment.
+// everywhere is a fleet in which each app runs on two clusters.
 type everywhere struct{}
 
-func (everywhere) Placed(_, _ string) int { return 2 }
+func (everywhere) Placed(string) []diff.Cluster {
+	return []diff.Cluster{{Name: "eu", Environment: "prod"}, {Name: "us", Environment: "prod"}}
+}
 
 // deployed returns a target whose Deployment goes from one image to another.
 func deployed(cluster, before, after string) diff.Target {

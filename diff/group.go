@@ -3,6 +3,7 @@ package diff
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,21 +15,16 @@ func compareGroups(a, b Group) int {
 		cmp.Compare(a.App, b.App), cmp.Compare(a.Clusters[0], b.Clusters[0]), cmp.Compare(a.ID, b.ID))
 }
 
-func (m *mergedGroup) group(environments []string, f Fleet) Group {
+func (m *mergedGroup) group(names *namer) Group {
 	out := Group{
 		ID: m.id, App: m.app, Example: m.example, Objects: m.objects, Risk: RiskNone,
-		BaseUnknown: m.baseUnknown,
+		BaseUnknown: m.baseUnknown, Varies: slices.Sorted(maps.Keys(m.varies)),
 	}
-	if m.variants > 1 {
-		out.Varies = m.varies
-	}
-	byEnvironment := map[string][]string{}
 	for _, p := range m.places {
 		out.Clusters = append(out.Clusters, p.cluster)
-		byEnvironment[p.environment] = append(byEnvironment[p.environment], p.cluster)
 	}
 	slices.Sort(out.Clusters)
-	out.Where = where(out.App, byEnvironment, environments, f)
+	out.Where, out.Environments = names.where(out.App, m.places)
 	for i := range out.Objects {
 		c := &out.Objects[i]
 		out.Counts.Add(countsOf(c), 1)
@@ -84,9 +80,6 @@ func (c *ChangeSet) sum() {
 		if g.Risk.Rank() < a.Risk.Rank() {
 			a.Risk = g.Risk
 		}
-		for _, r := range g.Where {
-			a.Where = addReach(a.Where, r)
-		}
 		objects[g.App] = append(objects[g.App], g.Objects...)
 	}
 	for _, w := range c.Withheld {
@@ -98,24 +91,6 @@ func (c *ChangeSet) sum() {
 		a.Images = imagesOf(objects[a.Name])
 		a.Effects = gravest(objects[a.Name])
 	}
-}
-
-// addReach adds a reach to an app's, by environment: `prod/eu-* (12)`.
-func addReach(list []Reach, r Reach) []Reach {
-	i := slices.IndexFunc(list, func(o Reach) bool { return o.Environment == r.Environment })
-	if i < 0 {
-		return append(list, r)
-	}
-	old := &list[i]
-	prefix := common([]string{trimPattern(old), trimPattern(&r)})
-	*old = Reach{Environment: r.Environment, Pattern: r.Environment + "/" + prefix + "*", Clusters: old.Clusters +
-		r.Clusters}
-	return list
-}
-
-// trimPattern returns the common prefix of the cluster names of a pattern.
-func trimPattern(r *Reach) string {
-	return strings.TrimSuffix(strings.TrimPrefix(r.Pattern, r.Environment+"/"), "*")
 }
 
 func imagesOf(objects []ObjectChange) []Image {

@@ -61,8 +61,10 @@ type Withheld struct {
 type ChangeSet struct {
 	Groups   []Group    `json:"groups"`   // by risk, then by reach
 	Apps     []App      `json:"apps"`     // in the order of their first group
-	Withheld []Withheld `json:"withheld"` // by app and cluster
+	Withheld []Withheld `json:"withheld"` // by app, environment and cluster
 	Compared int        `json:"compared"` // number of targets, without the withheld ones
+	// Environments are those of the fleet, in the order of the promotion graph.
+	Environments []string `json:"environments,omitempty"`
 	// Unread are imported targets that fail in the head and may bring others, as `app on cluster`. What they bring is
 	// not compared.
 	Unread []string `json:"unread,omitempty"`
@@ -139,27 +141,30 @@ type App struct {
 
 // Group is one change of an app that is equal on all its clusters.
 type Group struct {
-	ID       string         `json:"id"` // equal changes of an app have equal ids in every report
-	App      string         `json:"app"`
-	Clusters []string       `json:"clusters"` // by name
-	Where    []Reach        `json:"where"`
-	Objects  []ObjectChange `json:"objects"` // by risk, then by identity
-	Counts   Counts         `json:"counts"`  // on one cluster
-	Risk     Risk           `json:"risk"`
-	Varies   []string       `json:"varies,omitempty"` // references whose values differ between the clusters
-	Example  string         `json:"example"`          // the cluster whose objects and values Objects shows
-	Summary  string         `json:"summary"`
+	ID           string         `json:"id"` // equal changes of an app have equal ids in every report
+	App          string         `json:"app"`
+	Clusters     []string       `json:"clusters"` // by name
+	Where        []Reach        `json:"where"`
+	Environments []string       `json:"environments"` // of the clusters, in the order of the promotion graph
+	Objects      []ObjectChange `json:"objects"`      // by risk, then by identity
+	Counts       Counts         `json:"counts"`       // on one cluster
+	Risk         Risk           `json:"risk"`
+	Varies       []string       `json:"varies,omitempty"` // references whose values differ between the clusters
+	Example      string         `json:"example"`          // the cluster whose objects and values Objects shows
+	Summary      string         `json:"summary"`
 	// BaseUnknown says that the targets cannot be rendered at the base: the objects of the head are all shown, as
 	// added, and are new or changed.
 	BaseUnknown bool `json:"baseUnknown,omitempty"`
 }
 
-// Reach describes clusters of one environment by a pattern; `prod/*` means all of them.
+// Reach describes clusters that have an app by what they have in common: `prod/*` are all of an environment,
+// `prod class=edge` those with a label, `class=edge` those of all environments. docs/diff.md has the rules.
 type Reach struct {
-	Environment string   `json:"environment"`
-	Pattern     string   `json:"pattern"` // prod/*, prod/eu-*, prod/eu-1a
-	Clusters    int      `json:"clusters"`
-	Names       []string `json:"-"` // of a group's clusters; an app's reach has none
+	Environment string `json:"environment"` // "" if the pattern is about several
+	Pattern     string `json:"pattern"`
+	Clusters    int    `json:"clusters"`
+	// the clusters of the app that a pattern of names matches, if there are others beside Clusters
+	Of int `json:"of,omitempty"`
 }
 
 // Verb is the kind of a change to an object.

@@ -88,4 +88,4 @@ func BenchmarkRenames(b *testing.B) {
 
 type noFleet struct{}
 
-func (noFleet) Placed(string, string) int { return 1 }
+func (noFleet) Placed(string) []Cluster { return nil }

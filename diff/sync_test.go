@@ -31,7 +31,7 @@ func bump(tb testing.TB, annotations string, sync diff.Sync) *diff.ObjectChange 
 		App: "shop", Cluster: "prod-1", Environment: "prod", Sync: sync,
 		Before: objects(tb, before), After: objects(tb, strings.Replace(before, "1.2.0", "1.3.0", 1)),
 	}
-	set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, placed{"prod": 1})
+	set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, clusters(nil))
 	if len(set.Groups) != 1 || len(set.Groups[0].Objects) != 1 {
 		tb.Fatalf("want one change, got %+v", set.Groups)
 	}
@@ -119,7 +119,7 @@ func TestSyncToolSplitsAGroupOnlyByEffect(t *testing.T) {
 	}
 	compare := func(before string) int {
 		return len(diff.Compare([]diff.Target{target("a", diff.SyncArgoCD, before), target("b", diff.SyncFlux, before)},
-			nil, []string{"prod"}, placed{}).Groups)
+			nil, []string{"prod"}, clusters(nil)).Groups)
 	}
 	if n := compare(deployment); n != 1 {
 		t.Errorf("a Deployment makes %d groups", n)
@@ -157,7 +157,7 @@ func TestPruneOptions(t *testing.T) {
 			App: "shop", Cluster: "c", Environment: "prod", Sync: tc.sync,
 			Before: objects(t, strings.Replace(claim, "ANNOTATIONS", tc.annotations, 1)),
 		}
-		set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, placed{})
+		set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, clusters(nil))
 		if got := set.Groups[0].Risk; got != tc.want {
 			t.Errorf("%q under %q: %s, want %s: %+v", tc.annotations, tc.sync, got, tc.want,
 				set.Groups[0].Objects[0].Effects)
@@ -189,7 +189,7 @@ func TestKeptObjects(t *testing.T) {
 			App: "shop", Cluster: "prod-1", Environment: "prod", Sync: diff.SyncFlux, Keeps: tc.keeps,
 			Before: objects(t, text),
 		}
-		set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, placed{"prod": 1})
+		set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, clusters(nil))
 		change := set.Groups[0].Objects[0]
 		var got []string
 		for _, e := range change.Effects {

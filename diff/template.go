@@ -12,24 +12,37 @@ import (
 )
 
 // template hashes changes with the cluster's own values replaced by their references. Changes that differ only in
-// these values have equal sums.
+// these values have equal sums. Of a removed object, only its identity and the effects count: its removal is the same
+// whatever its manifest was.
 type template struct {
 	h          hash.Hash
-	facts      map[string]string // values by reference
-	references []string          // of facts, those with the longest values first
-	hits       map[string]bool   // references that were replaced
+	shape      hash.Hash                // without texts that can come from a value
+	facts      map[string]string        // values by reference
+	references []string                 // of facts, those with the longest values first
+	hits       map[string]bool          // references that were replaced
+	leaf       func(text string) string // what is hashed of a text
 }
 
 func newTemplate(facts map[string]string) *template {
 	references := slices.SortedFunc(maps.Keys(facts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(facts[b]), len(facts[a])), cmp.Compare(a, b))
 	})
-	return &template{h: sha256.New(), facts: facts, references: references, hits: map[string]bool{}}
+	t := &template{
+		h: sha256.New(), shape: sha256.New(), facts: facts, references: references, hits: map[string]bool{},
+	}
+	t.leaf = t.text
+	return t
 }
 
 func (t *template) sum() string { return string(t.h.Sum(nil)) }
 
 func (t *template) used() []string { return slices.Sorted(maps.Keys(t.hits)) }
+
+func (t *template) changes(list []ObjectChange) {
+	for i := range list {
+		t.change(&list[i])
+	}
+}
 
 func (t *template) change(c *ObjectChange) {
 	t.write(string(c.Verb), c.APIVersion)
@@ -48,7 +61,7 @@ func (t *template) change(c *ObjectChange) {
 	for _, e := range c.Effects { // clusters with another sync tool may have other effects
 		t.write(string(e.Name), string(e.Risk))
 	}
-	if c.Verb == Added || c.Verb == Removed {
+	if c.Verb == Added {
 		for _, hunk := range c.Hunks {
 			for _, l := range hunk.Lines {
 				t.value(l)
@@ -57,11 +70,21 @@ func (t *template) change(c *ObjectChange) {
 	}
 }
 
+// write adds texts that no value of a cluster can change.
 func (t *template) write(parts ...string) {
 	for _, p := range parts {
-		fmt.Fprintf(t.h, "%d:", len(p))
-		_, _ = io.WriteString(t.h, p) // a hash accepts every write
+		for _, h := range []hash.Hash{t.h, t.shape} {
+			fmt.Fprintf(h, "%d:", len(p))
+			_, _ = io.WriteString(h, p) // a hash accepts every write
+		}
 	}
+}
+
+// writeLeaf adds a text that can come from a value of the cluster.
+func (t *template) writeLeaf(text string) {
+	text = t.leaf(text)
+	fmt.Fprintf(t.h, "%d:", len(text))
+	_, _ = io.WriteString(t.h, text)
 }
 
 func (t *template) value(v any) {
@@ -80,9 +103,11 @@ func (t *template) value(v any) {
 		}
 		t.write("]")
 	case string:
-		t.write("s", t.text(x))
+		t.write("s")
+		t.writeLeaf(x)
 	default:
-		t.write(fmt.Sprintf("%T", v), t.text(fmt.Sprint(v)))
+		t.write(fmt.Sprintf("%T", v))
+		t.writeLeaf(fmt.Sprint(v))
 	}
 }
 

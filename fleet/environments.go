@@ -76,6 +76,23 @@ func (ec environmentChecks) all(environments []Environment) {
 	}
 }
 
+// inPromotionOrder returns environments in the order of the promotion graph: each after all that it comes after, and
+// otherwise as in the file. All that shows or goes through environments keeps this order.
+func inPromotionOrder(list []Environment) []Environment {
+	out := make([]Environment, 0, len(list))
+	placed := map[string]bool{}
+	for len(out) < len(list) {
+		next := slices.IndexFunc(list, func(e Environment) bool {
+			return !placed[e.Name] && !slices.ContainsFunc(e.After, func(name string) bool { return !placed[name] })
+		})
+		if next < 0 { // only an invalid fleet has a cycle
+			return list
+		}
+		out, placed[list[next].Name] = append(out, list[next]), true
+	}
+	return out
+}
+
 func (ec environmentChecks) promotion(e Environment, at []string) {
 	p := e.Promotion
 	at = append(slices.Clone(at), "promotion")

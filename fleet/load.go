@@ -150,6 +150,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	if problems.Err() != nil {
 		return nil, problems
 	}
+	l.fleet.Spec.Environments = inPromotionOrder(l.fleet.Spec.Environments)
 	l.fleet.basis = &basis{files: linked.end(), globs: l.globs, warn: o.Warn, problems: declared, warned: problems}
 	return l.fleet, problems
 }

@@ -97,3 +97,28 @@ func TestOrderChangesNoRendering(t *testing.T) {
 		t.Error("another namespace does not count")
 	}
 }
+
+// Environments come after all that they come after, whatever the file's order is, and otherwise keep it.
+func TestEnvironmentsInPromotionOrder(t *testing.T) {
+	var list []Environment
+	for _, e := range []string{"prod after staging qa", "lab", "staging after dev", "dev", "qa after dev"} {
+		name, after, _ := strings.Cut(e, " after ")
+		list = append(list, Environment{Name: name, After: strings.Fields(after)})
+	}
+	var got []string
+	for _, e := range inPromotionOrder(list) {
+		got = append(got, e.Name)
+	}
+	if want := "lab dev staging qa prod"; strings.Join(got, " ") != want {
+		t.Errorf("order of the environments: got %v, want %s", got, want)
+	}
+	files := small()
+	files[File] = base + "kind: Fleet\nmetadata: {name: f}\nspec: {trunk: main, environments: [{name: prod, after: [dev]}, {name: dev}]}\n"
+	f, problems := Load(t.Context(), mapFS(files), NewCache())
+	if f == nil {
+		t.Fatalf("the fleet does not load: %v", problems)
+	}
+	if names := f.environmentNames(); strings.Join(names, " ") != "dev prod" {
+		t.Errorf("environments of the loaded fleet: got %v, want dev prod", names)
+	}
+}

@@ -60,16 +60,16 @@ func FuzzReviewAnswer(f *testing.F) {
 	o := Request{Request: compare.Request{Base: gitstore.Commit{Hash: base}, Head: gitstore.Commit{Hash: head}}}
 	var empty reviewAnswer
 	empty.Review = &report.Review{Base: base.String(), Head: head.String(), Verdict: report.VerdictPass}
-	for _, names := range [][][][]string{nil, {{{"a"}}}} {
-		empty.Names = names
+	for _, contexts := range [][][][]string{nil, {{{"a"}}}} {
+		empty.Contexts = contexts
 		data, err := json.Marshal(empty)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"Review":{"verdict":"pass","changes":{"groups":[{"where":[{"environment":"dev"}],"objects":[{}]}]}},"Names":[[["a"]]],"Contexts":[[["b"]]]}`))
-	f.Add([]byte(`{"Review":null,"Names":[[["a"]]]}`))
+	f.Add([]byte(`{"Review":{"verdict":"pass","changes":{"groups":[{"where":[{"environment":"dev"}],"objects":[{}]}]}},"Contexts":[[["b"]]]}`))
+	f.Add([]byte(`{"Review":null,"Contexts":[[["a"]]]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var a reviewAnswer
 		if json.Unmarshal(data, &a) != nil || a.join() != nil || a.check(o) != nil {

@@ -67,8 +67,7 @@ type reviewTask struct {
 // reviewAnswer is the answer of a review.
 type reviewAnswer struct {
 	Result
-	// Names and Contexts are fields of Review.Changes that its JSON form leaves out, in the order of the groups.
-	Names    [][][]string
+	// Contexts are a field of Review.Changes that its JSON form leaves out, in the order of the groups.
 	Contexts [][][]string
 	Scope    []fleet.AffectedTarget // of Review
 }
@@ -144,14 +143,11 @@ func (a *reviewAnswer) separate() {
 	}
 	for i := range a.Review.Changes.Groups {
 		g := &a.Review.Changes.Groups[i]
-		var names, contexts [][]string
-		for k := range g.Where {
-			names = append(names, g.Where[k].Names)
-		}
+		var contexts [][]string
 		for k := range g.Objects {
 			contexts = append(contexts, g.Objects[k].Context)
 		}
-		a.Names, a.Contexts = append(a.Names, names), append(a.Contexts, contexts)
+		a.Contexts = append(a.Contexts, contexts)
 	}
 }
 
@@ -165,16 +161,13 @@ func (a *reviewAnswer) join() error {
 	if a.Review.Changes != nil {
 		groups = a.Review.Changes.Groups
 	}
-	if len(a.Names) != len(groups) || len(a.Contexts) != len(groups) {
+	if len(a.Contexts) != len(groups) {
 		return errors.New("the worker sent an incomplete change set")
 	}
 	for i := range groups {
 		g := &groups[i]
-		if len(a.Names[i]) != len(g.Where) || len(a.Contexts[i]) != len(g.Objects) {
+		if len(a.Contexts[i]) != len(g.Objects) {
 			return errors.New("the worker sent an incomplete change set")
-		}
-		for k := range g.Where {
-			g.Where[k].Names = a.Names[i][k]
 		}
 		for k := range g.Objects {
 			g.Objects[k].Context = a.Contexts[i][k]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
+	"github.com/sluice-gitops/sluice/hydrate/ownpolicy"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 	"github.com/sluice-gitops/sluice/report"
@@ -54,13 +55,13 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 		}
 	}
 	found := policy.Compare(before.Findings, after.Findings)
-	files := sources(c)
+	files, order := sources(c), ownpolicy.Environments(c.HeadFleet())
 	out := report.Findings{
-		Introduced: merge(found.Introduced, files), Resolved: merge(found.Resolved, files),
-		Exempted: len(merge(found.Exempted, files)), Notes: after.Notes,
+		Introduced: merge(found.Introduced, files, order), Resolved: merge(found.Resolved, files, order),
+		Exempted: len(merge(found.Exempted, files, order)), Notes: after.Notes,
 		Advisory: p.advisory(c, found.Introduced),
 	}
-	for _, f := range merge(found.Existing, files) {
+	for _, f := range merge(found.Existing, files, order) {
 		if out.Existing == nil {
 			out.Existing = map[report.Severity]int{}
 		}
@@ -165,8 +166,8 @@ func sources(c *compare.Comparison) map[string]string {
 	return out
 }
 
-// merge combines findings that differ only in the cluster.
-func merge(list []policy.Finding, files map[string]string) []report.Finding {
+// merge combines findings that differ only in the cluster. Environments have the given order.
+func merge(list []policy.Finding, files map[string]string, environments []string) []report.Finding {
 	type key struct {
 		rule, severity, message, path, app, environment string
 		object                                          manifest.Identity
@@ -204,7 +205,8 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 	}
 	slices.SortStableFunc(out, func(a, b report.Finding) int {
 		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), strings.Compare(a.Rule, b.Rule),
-			strings.Compare(a.App, b.App))
+			strings.Compare(a.App, b.App),
+			cmp.Compare(slices.Index(environments, a.Environment), slices.Index(environments, b.Environment)))
 	})
 	return out
 }

@@ -335,8 +335,8 @@ func TestEffectsDependOnTheSyncTool(t *testing.T) {
 		r.Commit("bump")
 		out := map[string]string{}
 		for _, g := range run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")}).Changes.Groups {
-			for _, w := range g.Where {
-				out[w.Environment] = string(g.Objects[0].Effects[0].Name)
+			for _, e := range g.Environments {
+				out[e] = string(g.Objects[0].Effects[0].Name)
 			}
 		}
 		return out

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/diff"
@@ -294,23 +295,45 @@ func plainObjects(list []Object) []diff.Object {
 	return out
 }
 
-// placements counts the clusters that have an app on either side. It implements diff.Fleet.
+// placements are the clusters that have an app on either side. It implements diff.Fleet.
 type placements struct {
-	views [2]*source.View
-	known map[[2]string]int // app, environment
+	views  [2]*source.View
+	all    []diff.Cluster // by name, without retired ones
+	at     map[string]int // in all
+	known  map[string][]diff.Cluster
+	shared map[string][]diff.Cluster // lists, by which of all they have
 }
 
 func newPlacements(views [2]*source.View) *placements {
-	return &placements{views: views, known: map[[2]string]int{}}
+	p := &placements{
+		views: views, at: map[string]int{}, known: map[string][]diff.Cluster{}, shared: map[string][]diff.Cluster{},
+	}
+	names := map[string]*fleet.Cluster{}
+	for _, v := range views { // what the head has counts
+		if v == nil {
+			continue
+		}
+		for _, c := range v.Fleet.Clusters {
+			if !c.Retired() {
+				names[c.Name] = c
+			}
+		}
+	}
+	for i, name := range slices.Sorted(maps.Keys(names)) {
+		c := names[name]
+		p.all = append(p.all, diff.Cluster{Name: name, Environment: c.Environment, Labels: c.Labels})
+		p.at[name] = i
+	}
+	p.known[""] = p.all
+	return p
 }
 
-// Placed returns the number of clusters of an environment that have an app.
-func (p *placements) Placed(app, environment string) int {
-	key := [2]string{app, environment}
-	if n, ok := p.known[key]; ok {
-		return n
+// Placed returns the clusters that have an app.
+func (p *placements) Placed(app string) []diff.Cluster {
+	if list, ok := p.known[app]; ok {
+		return list
 	}
-	names := map[string]bool{}
+	has := make([]byte, len(p.all))
 	for _, v := range p.views {
 		if v == nil {
 			continue
@@ -319,12 +342,53 @@ func (p *placements) Placed(app, environment string) int {
 		if !ok {
 			continue
 		}
-		for _, c := range v.Fleet.ClustersOf(environment) {
-			if !c.Retired() && v.Fleet.Places(a, c) {
-				names[c.Name] = true
+		for _, c := range v.Fleet.Clusters {
+			if v.Fleet.Places(a, c) {
+				has[p.at[c.Name]] = 1
 			}
 		}
 	}
-	p.known[key] = len(names)
-	return len(names)
+	list, ok := p.shared[string(has)]
+	if !ok {
+		for i, yes := range has {
+			if yes == 1 {
+				list = append(list, p.all[i])
+			}
+		}
+		if len(list) == len(p.all) {
+			list = p.all
+		}
+		p.shared[string(has)] = list
+	}
+	p.known[app] = list
+	return list
+}
+
+// environmentPlacements are the clusters of one environment. It implements diff.Fleet.
+type environmentPlacements struct {
+	all         *placements
+	environment string
+	known       map[*diff.Cluster][]diff.Cluster // by the first element of the list
+}
+
+func (p *placements) in(environment string) environmentPlacements {
+	return environmentPlacements{p, environment, map[*diff.Cluster][]diff.Cluster{}}
+}
+
+// Placed returns the clusters of the environment that have an app.
+func (p environmentPlacements) Placed(app string) []diff.Cluster {
+	list := p.all.Placed(app)
+	if len(list) == 0 {
+		return nil
+	}
+	out, ok := p.known[&list[0]]
+	if !ok {
+		for _, c := range list {
+			if c.Environment == p.environment {
+				out = append(out, c)
+			}
+		}
+		p.known[&list[0]] = out
+	}
+	return out
 }

@@ -21,15 +21,49 @@ import (
 type Reads struct {
 	fleet  *fleet.Fleet
 	placed *placements
-	facts  map[[2]string][sha256.Size]byte // digests, by cluster and app
+	in     map[string]environmentPlacements    // by environment
+	lists  map[*diff.Cluster][sha256.Size]byte // digests of placements, by the first element
+	facts  map[[2]string][sha256.Size]byte     // digests, by cluster and app
 }
 
 // NewReads returns the reads of a fleet.
 func NewReads(f *fleet.Fleet) *Reads {
 	return &Reads{
 		fleet: f, placed: newPlacements([2]*source.View{nil, {Fleet: f}}),
+		in: map[string]environmentPlacements{}, lists: map[*diff.Cluster][sha256.Size]byte{},
 		facts: map[[2]string][sha256.Size]byte{},
 	}
+}
+
+// placedIn returns the placements in an environment.
+func (r *Reads) placedIn(environment string) environmentPlacements {
+	p, ok := r.in[environment]
+	if !ok {
+		p = r.placed.in(environment)
+		r.in[environment] = p
+	}
+	return p
+}
+
+// placedDigest returns a digest of the clusters of an environment that have an app, with what can name a group of them.
+func (r *Reads) placedDigest(app, environment string) [sha256.Size]byte {
+	list := r.placedIn(environment).Placed(app)
+	if len(list) == 0 {
+		return [sha256.Size]byte{}
+	}
+	out, ok := r.lists[&list[0]]
+	if !ok {
+		sum := sha256.New()
+		for i := range list {
+			write(sum, list[i].Name)
+			for _, key := range slices.Sorted(maps.Keys(list[i].Labels)) {
+				write(sum, key, list[i].Labels[key])
+			}
+		}
+		out = [sha256.Size]byte(sum.Sum(nil))
+		r.lists[&list[0]] = out
+	}
+	return out
 }
 
 // sync is the tool that applies the branches of an environment; "" if it is unknown.
@@ -74,8 +108,9 @@ func (r *Reads) Digest(ctx context.Context, store *gitstore.Store, environment s
 		return nil, err
 	}
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		placed := r.placedDigest(app, environment)
 		write(sum, app)
-		fmt.Fprintf(sum, "%d ", r.placed.Placed(app, environment))
+		_, _ = sum.Write(placed[:]) // a hash never fails
 	}
 	return sum.Sum(nil), nil
 }

@@ -96,7 +96,7 @@ func TestReads(t *testing.T) {
 	}{
 		"a variable that no app uses":   {edit: replace(cluster, "vars:\n", "vars:\n    unused: x\n")},
 		"a variable of another cluster": {edit: replace("clusters/dev-1.yaml", "10.10.0.0/24", "10.99.0.0/24")},
-		"a label that places nothing":   {edit: replace(cluster, "labels: {", "labels: {team: red, ")},
+		"a label, which can name a group": {edit: replace(cluster, "labels: {", "labels: {team: red, "), counts: true},
 		"another environment": {edit: replace("sluice.yaml", "    - name: dev\n",
 			"    - name: dev\n    - name: lab\n")},
 		"the sync tool of another environment": {edit: replace("sluice.yaml", "    - name: dev\n",
@@ -122,7 +122,7 @@ func TestReads(t *testing.T) {
 			"    - name: prod\n      sync: flux\n"), counts: true},
 		"the placement of a changed app": {
 			edit:   replace("apps/gateway/app.yaml", "[core, edge]", "[core]"),
-			counts: true,
+			counts: true, shows: true,
 		},
 		"a cluster": {
 			edit:   replace(cluster, class, class+"\n  state: retired"),

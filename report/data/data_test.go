@@ -62,7 +62,7 @@ func sample() *report.Review {
 
 type one struct{}
 
-func (one) Placed(string, string) int { return 1 }
+func (one) Placed(string) []diff.Cluster { return nil }
 
 func write(t *testing.T, f func(io.Writer, *report.Review) error, r *report.Review) []byte {
 	t.Helper()

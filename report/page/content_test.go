@@ -13,7 +13,6 @@ import (
 // link to the object that it is about.
 func TestRiskComesFirst(t *testing.T) {
 	t.Parallel()
-	counts := placed{"prod": 1}
 	target := func(app, before, after string) diff.Target {
 		return diff.Target{
 			App: app, Cluster: "c", Environment: "prod", Before: objects(t, before),
@@ -27,7 +26,7 @@ func TestRiskComesFirst(t *testing.T) {
 		target("mmm", operator, strings.Replace(operator, "resources: [pods,", "resources: [secrets, pods,", 1)),
 	}
 	page := string(render(t, &report.Review{Fleet: "acme", Changes: diff.Compare(targets, nil, []string{"prod"},
-		counts)}))
+		placed(targets))}))
 	body, _, _ := strings.Cut(page[strings.Index(page, "<body>"):], "<script>")
 	names := func(expression, in string) (out []string) {
 		for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(in, -1) {

@@ -99,14 +99,25 @@ func objects(tb testing.TB, text string) []diff.Object {
 	return out
 }
 
-type placed map[string]int
+// placed is a fleet that has every app on the clusters of some targets.
+type placed []diff.Target
 
-func (p placed) Placed(_, environment string) int { return p[environment] }
+func (p placed) Placed(string) []diff.Cluster {
+	var out []diff.Cluster
+	seen := map[string]bool{}
+	for i := range p {
+		if c := p[i].Cluster; !seen[c] {
+			seen[c] = true
+			out = append(out, diff.Cluster{Name: c, Environment: p[i].Environment})
+		}
+	}
+	return out
+}
 
 // fleetReview is a review as a fleet sees it: a release, a risky change of an operator, one label on many objects.
 func fleetReview(tb testing.TB) *report.Review {
 	tb.Helper()
-	counts := placed{"dev": 2, "staging": 6, "prod": 40}
+	counts := map[string]int{"dev": 2, "staging": 6, "prod": 40}
 	var targets []diff.Target
 	add := func(app, before, after string) {
 		for _, env := range []string{"dev", "staging", "prod"} {
@@ -149,7 +160,7 @@ func fleetReview(tb testing.TB) *report.Review {
 			Number: 42, Title: "Release the shop and move backups",
 			URL: "https://git.example.com/acme/fleet/pull/42", Forge: "github",
 		},
-		Changes: diff.Compare(targets, withheld, []string{"dev", "staging", "prod"}, counts),
+		Changes: diff.Compare(targets, withheld, []string{"dev", "staging", "prod"}, placed(targets)),
 	}
 	deployment := manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
 	for _, env := range []string{"dev", "staging", "prod"} {
@@ -187,6 +198,7 @@ func many(n, size int, text string) *report.Review {
 		g := diff.Group{
 			ID: fmt.Sprintf("id%d", i), App: name, Clusters: []string{fmt.Sprintf("eu-%d", i%50)},
 			Risk: diff.RiskMedium, Summary: "replicas " + text, Example: "eu-1",
+			Environments: []string{[]string{"dev", "prod"}[i%2]},
 			Where: []diff.Reach{{
 				Environment: []string{"dev", "prod"}[i%2], Pattern: fmt.Sprintf("prod/eu-%d", i%50),
 				Clusters: 1,

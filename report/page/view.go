@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"slices"
@@ -172,6 +173,9 @@ func (v *view) changes(r *report.Review, ids map[string]string) {
 	v.Apps = slices.DeleteFunc(v.Apps, func(a *appView) bool { return len(a.Groups) == 0 && a.Held == 0 })
 	v.Leaves = objects <= treeObjects
 	v.Environments, v.Kinds = b.environments.sorted(), b.kinds.sorted()
+	slices.SortStableFunc(v.Environments, func(x, y string) int {
+		return cmp.Compare(slices.Index(c.Environments, x), slices.Index(c.Environments, y))
+	})
 	for _, risk := range []diff.Risk{diff.RiskCritical, diff.RiskHigh, diff.RiskMedium, diff.RiskLow, diff.RiskNone} {
 		if b.risks[risk] {
 			v.Risks = append(v.Risks, string(risk))
@@ -292,14 +296,10 @@ func (b *builder) group(g *diff.Group, n int) int {
 	}
 	b.objects += len(g.Objects)
 	out.Deferred = n >= openGroups || b.objects > openObjects
-	var envs []string
-	for _, r := range g.Where {
-		b.environments.add(r.Environment)
-		if !slices.Contains(envs, r.Environment) {
-			envs = append(envs, r.Environment)
-		}
+	for _, e := range g.Environments {
+		b.environments.add(e)
 	}
-	out.Envs = strings.Join(envs, " ")
+	out.Envs = strings.Join(g.Environments, " ")
 	for i, o := range b.fold.Fold(g) {
 		out.Objects = append(out.Objects, b.object(g, o, fmt.Sprintf("%so%d-%d", b.view.Prefix, n, i)))
 	}

@@ -83,7 +83,7 @@ func selected(o *bot.Order, g *diff.Group) bool {
 	if len(o.App) > 0 && !slices.Contains(o.App, g.App) {
 		return false
 	}
-	if o.Env != "" && !slices.ContainsFunc(g.Where, func(r diff.Reach) bool { return r.Environment == o.Env }) {
+	if o.Env != "" && !slices.Contains(g.Environments, o.Env) {
 		return false
 	}
 	return len(o.Clusters) == 0 || slices.ContainsFunc(o.Clusters,

@@ -217,11 +217,11 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 	return v, facts.names(), nil
 }
 
-// one is the fleet that diff sees: one cluster.
+// one is the fleet that diff sees: a cluster that needs no description.
 type one struct{}
 
 // Placed implements diff.Fleet.
-func (one) Placed(string, string) int { return 1 }
+func (one) Placed(string) []diff.Cluster { return nil }
 
 // causes lists the layer files that only one of two members takes, and other source commits.
 func (c *comparison) causes(norm, variant Member) []Cause {

@@ -85,4 +85,4 @@ func renamedObject(name, value string) diff.Object {
 // oneCluster is a fleet whose apps run on one cluster.
 type oneCluster struct{}
 
-func (oneCluster) Placed(string, string) int { return 1 }
+func (oneCluster) Placed(string) []diff.Cluster { return nil }

@@ -260,10 +260,10 @@ func (c *clusterComparison) masked(list []diff.Object) []diff.Object {
 	return out
 }
 
-// onePlacement is a diff.Fleet with one cluster.
+// onePlacement is a diff.Fleet that knows no clusters: the comparison is about two that are named.
 type onePlacement struct{}
 
-func (onePlacement) Placed(string, string) int { return 1 }
+func (onePlacement) Placed(string) []diff.Cluster { return nil }
 
 func printClusterDiff(w io.Writer, c *clusterDiff) {
 	printFailures(w, c.Failures, "")
