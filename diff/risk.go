@@ -28,14 +28,20 @@ func (r Rules) Apply(c *ChangeSet) {
 			c.Losses[i].Risk = risk
 		}
 	}
-	c.Apps, c.Totals = nil, Counts{}
+	where := map[string][]Reach{}
+	for _, a := range c.Apps {
+		where[a.Name] = a.Where
+	}
+	c.Apps, c.Totals = []App{}, Counts{}
 	c.sum()
+	for i := range c.Apps {
+		c.Apps[i].Where = where[c.Apps[i].Name]
+	}
 }
 
 // group sets the risks of one group: that of the gravest of its environments.
 func (r Rules) group(g *Group) {
-	production := r.Production != nil && slices.ContainsFunc(g.Where,
-		func(w Reach) bool { return r.Production(w.Environment) })
+	production := r.Production != nil && slices.ContainsFunc(g.Environments, r.Production)
 	g.Risk = RiskNone
 	for i := range g.Objects {
 		c := &g.Objects[i]

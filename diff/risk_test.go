@@ -150,3 +150,23 @@ func TestRules(t *testing.T) {
 		})
 	}
 }
+
+// A cut of replicas is grave if one of several environments is production, and the names of the clusters stay.
+func TestRulesOfGroupsInSeveralEnvironments(t *testing.T) {
+	fleet := labelledFleet()
+	cut := objects(t, strings.Replace(deployment, "replicas: 2", "replicas: 1", 1))
+	var targets []diff.Target
+	for _, c := range fleet {
+		targets = append(targets, diff.Target{
+			App: "shop", Cluster: c.Name, Environment: c.Environment, Before: objects(t, deployment), After: cut,
+		})
+	}
+	set := diff.Compare(targets, nil, []string{"dev", "staging", "prod"}, fleet)
+	diff.Rules{Production: func(e string) bool { return e == "prod" }}.Apply(set)
+	if got := set.Groups[0].Risk; got != diff.RiskHigh {
+		t.Errorf("risk of fewer replicas on all clusters: got %s, want %s", got, diff.RiskHigh)
+	}
+	if got, want := diff.Patterns(set.Apps[0].Where), "all clusters (24)"; got != want {
+		t.Errorf("name of the app's clusters: got %q, want %q", got, want)
+	}
+}
