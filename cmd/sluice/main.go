@@ -18,8 +18,8 @@ import (
 func main() {
 	// Helm's packages warn there about values, which can be secrets; Sluice writes no line to it
 	log.SetOutput(io.Discard)
-	// The service and workers live long, and hold caches.
-	if !slices.Contains([]string{"serve", app.ChildCommand}, strings.Join(os.Args[1:min(2, len(os.Args))], "")) {
+	// The services and workers live long, and hold caches.
+	if !slices.Contains([]string{"serve", "mcp", app.ChildCommand}, strings.Join(os.Args[1:min(2, len(os.Args))], "")) {
 		letHeapGrow()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

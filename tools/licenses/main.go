@@ -34,6 +34,8 @@ var chosen = map[string]string{
 	"kernel.org/pub/linux/libs/security/libcap/cap": "BSD-3-Clause", // or GPL-2.0, at the user's choice
 	"kernel.org/pub/linux/libs/security/libcap/psx": "BSD-3-Clause", // or GPL-2.0, at the user's choice
 	"github.com/opencontainers/go-digest":           "Apache-2.0",   // its documentation is under CC-BY-SA-4.0
+	// older contributions are under MIT, the documentation, which Sluice does not contain, under CC-BY-4.0
+	"github.com/modelcontextprotocol/go-sdk": "Apache-2.0, MIT",
 }
 
 type module struct {

@@ -15,6 +15,7 @@ import (
 
 // IO has the parts of its process that a command uses: streams, environment and working directory.
 type IO struct {
+	In       io.Reader
 	Out, Err io.Writer
 	Terminal bool // Err is a terminal
 	Env      app.Environment
@@ -34,7 +35,7 @@ func System() IO {
 	info, err := os.Stderr.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("CI") == "" && os.Getenv("TERM") != "dumb"
 	return IO{
-		Out: os.Stdout, Err: os.Stderr, Terminal: terminal,
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Terminal: terminal,
 		Env: app.Environment{Getenv: os.Getenv, Home: home, Executable: executable}, Dir: dir,
 	}
 }
@@ -107,6 +108,7 @@ func verbs() []verb {
 		{groupRun, newCI},
 		{groupRun, newServe},
 		{groupRun, newBootstrap},
+		{groupRun, newMCP},
 		{"", newSchema},
 		{"", newVersion},
 		{"", newChild},

@@ -33,6 +33,11 @@ func (p *environmentFlags) add(cmd *cobra.Command) {
 // addWith adds the flags with the given formats of --output. Without formats there is no --output.
 func (p *environmentFlags) addWith(cmd *cobra.Command, formats ...string) {
 	p.flags(cmd, formats...)
+	p.branchFlags(cmd)
+}
+
+// branchFlags adds the flags that say where the branches are.
+func (p *environmentFlags) branchFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.remote, "remote", "origin", "`name` of the remote that has the branches")
 	f.BoolVar(&p.local, "local", false, "work on the branches of this clone")

@@ -26,6 +26,10 @@ type common struct {
 // json has yaml too.
 func (c *common) flags(cmd *cobra.Command, formats ...string) {
 	c.readFlags(cmd, formats...)
+	c.renderFlags(cmd)
+}
+
+func (c *common) renderFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&c.Jobs, "jobs", c.Jobs, "number of `targets` to render in parallel")
 	f.DurationVar(&c.RenderTimeout, "render-timeout", c.RenderTimeout, "time limit for one target")
@@ -34,16 +38,22 @@ func (c *common) flags(cmd *cobra.Command, formats ...string) {
 
 // readFlags adds the flags of a verb that reads a repository and renders nothing.
 func (c *common) readFlags(cmd *cobra.Command, formats ...string) {
+	c.repositoryFlags(cmd)
+	f := cmd.Flags()
+	f.BoolVarP(&c.quiet, "quiet", "q", false, "print no progress")
+	f.BoolVarP(&c.verbose, "verbose", "v", false, "print each phase with its duration")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "verbose")
+	c.outputFlag(cmd, formats...)
+}
+
+// repositoryFlags adds the flags that say which repository to read.
+func (c *common) repositoryFlags(cmd *cobra.Command) {
 	c.Jobs, c.RenderTimeout, c.memory = runtime.GOMAXPROCS(0), time.Minute, 1024
 	f := cmd.Flags()
 	f.StringVar(&c.Repo, "repo", ".", "source `repository`: a folder or a URL")
 	f.StringSliceVar(&c.PlainHTTP, "plain-http", nil, "chart registry `hosts` to contact over HTTP instead of HTTPS")
-	f.BoolVarP(&c.quiet, "quiet", "q", false, "print no progress")
-	f.BoolVarP(&c.verbose, "verbose", "v", false, "print each phase with its duration")
-	cmd.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	completeFlag(cmd, "repo", completeFolders)
 	completeFlag(cmd, "plain-http", completeNothing)
-	c.outputFlag(cmd, formats...)
 }
 
 // capabilityFlags adds the flags that say what charts see of every cluster.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,31 +29,34 @@ prints the JSON schema of the output.`,
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
-			if most < 1 {
-				return usagef("--number must be at least 1, not %d", most)
-			}
-			ctx := cmd.Context()
-			s, trunk, err := p.open(ctx, o)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			list, err := promote.ReadHistory(ctx, s.Hydrator, trunk.Tree, args[0], most)
-			if errors.Is(err, promote.ErrNoEnvironment) {
-				return &exitError{ExitUsage, err}
-			}
-			if err != nil && len(list) == 0 {
-				return err
-			}
-			if p.structured() {
-				return errors.Join(p.encode(o.Out, historyEntries(list)), err)
-			}
-			return errors.Join(printHistory(o.Out, list), err)
+			return p.history(cmd.Context(), o, args[0], most)
 		},
 	}
 	p.add(c)
 	c.Flags().IntVarP(&most, "number", "n", 20, "most `entries`")
 	return c
+}
+
+func (p *environmentFlags) history(ctx context.Context, o IO, environment string, most int) error {
+	if most < 1 {
+		return usagef("--number must be at least 1, not %d", most)
+	}
+	s, trunk, err := p.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	list, err := promote.ReadHistory(ctx, s.Hydrator, trunk.Tree, environment, most)
+	if errors.Is(err, promote.ErrNoEnvironment) {
+		return &exitError{ExitUsage, err}
+	}
+	if err != nil && len(list) == 0 {
+		return err
+	}
+	if p.structured() {
+		return errors.Join(p.encode(o.Out, historyEntries(list)), err)
+	}
+	return errors.Join(printHistory(o.Out, list), err)
 }
 
 // historyEntry is a state that an environment had, or a command that changed its record alone.
