@@ -31,6 +31,8 @@ func otherStatus(name string) string {
 		return "says that a commit cannot be hydrated"
 	case "fleets":
 		return "shows what a merge request changes in other fleets"
+	case "routine":
+		return "says that a change may be merged without a reader"
 	case "follow":
 		return "says that the pin of another repository cannot be moved"
 	}

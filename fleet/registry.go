@@ -79,6 +79,7 @@ func (fc fleetChecks) all() {
 		fc.errorf(doc, []string{"spec", "safety", "maxDeletions"}, "such as 20% or 50", "%v", err)
 	}
 	fc.risk()
+	fc.routine()
 }
 
 func (l *loader) classesFrom(documents []document) {

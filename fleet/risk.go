@@ -52,6 +52,28 @@ func (fc fleetChecks) risk() {
 	}
 }
 
+// routine checks the patterns of spec.routine. A pattern that cannot be read would match nothing.
+func (fc fleetChecks) routine() {
+	r := fc.fleet.Spec.Routine
+	if r == nil {
+		return
+	}
+	for _, field := range []struct {
+		name     string
+		patterns []string
+	}{{"images", r.Images}, {"environments", r.Environments}, {"files", r.Files}} {
+		for i, pattern := range field.patterns {
+			if _, err := parseGlob(pattern); err != nil {
+				fc.errorf(fc.file, []string{"spec", "routine", field.name, strconv.Itoa(i)}, "", "%q: %v", pattern, err)
+			}
+		}
+	}
+	if r.Charts != "" && r.Charts != "patch" && r.Charts != RoutineNone {
+		fc.errorf(fc.file, []string{"spec", "routine", "charts"}, "patch or none", "there is no rule %q for charts%s",
+			r.Charts, nearest.DidYouMean(r.Charts, []string{"patch", RoutineNone}))
+	}
+}
+
 // Production reports whether an environment serves users, by spec.risk.production or by its place in the promotion
 // graph.
 func (f *Fleet) Production(environment string) bool {

@@ -67,3 +67,23 @@ func TestRiskIsChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestRoutineIsChecked(t *testing.T) {
+	t.Parallel()
+	for rules, want := range map[string]string{
+		"{images: [/ghcr.io/x]}":        `"/ghcr.io/x": the pattern begins with a slash`,
+		"{environments: ['[']}":         `"[": the segment "[" is not a pattern`,
+		"{files: [../x]}":               `"../x": the pattern leaves the repository`,
+		"{charts: pach}":                `there is no rule "pach" for charts, did you mean patch?`,
+		"{images: ['ghcr.io/acme/**']}": "",
+	} {
+		_, problems := loadRisk(t, "[{name: dev}]", "{}\n  routine: "+rules)
+		text := ""
+		if problems.Errors() > 0 {
+			text = problems.Error()
+		}
+		if want == "" && text != "" || !strings.Contains(text, want) || want != "" && !strings.HasPrefix(text, "sluice.yaml:7:") {
+			t.Errorf("%s: got %q, want %q with its place", rules, text, want)
+		}
+	}
+}

@@ -62,7 +62,25 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Charts Charts `json:"charts,omitzero"`
 	// Risk says how grave changes are in reports.
 	Risk Risk `json:"risk,omitzero"`
+	// Routine says which changes a team may merge without a reader. Default: none.
+	Routine *Routine `json:"routine,omitempty"`
 }
+
+// Routine says which changes a team may merge without a reader: those of images that keep their repositories, and those
+// of the patch versions of charts, if no rule and no caution speaks against them.
+type Routine struct {
+	// Images are patterns of repositories, such as `ghcr.io/acme/**`, whose tags and digests may change. Default: all.
+	Images []string `json:"images,omitempty"`
+	// Charts is patch or none: whether patch versions of charts are routine. Default: patch.
+	Charts string `json:"charts,omitempty" jsonschema:"enum=patch,enum=none"`
+	// Environments are names, or patterns with `*`, that a routine change may reach. Default: all.
+	Environments []string `json:"environments,omitempty"`
+	// Files are patterns of files that may change besides, such as `docs/**`.
+	Files []string `json:"files,omitempty"`
+}
+
+// RoutineNone is the value of Routine.Charts for which no change of a chart is routine.
+const RoutineNone = "none"
 
 // Risk says how grave changes are in reports.
 type Risk struct {

@@ -205,6 +205,9 @@ func VerdictDetail(r *Review) string {
 	if n := criticals(r.Changes); n > 0 {
 		parts = append(parts, Count(n, "critical change"))
 	}
+	if r.Routine != nil && r.Routine.Routine {
+		parts = append(parts, "routine, because "+r.Routine.Why)
+	}
 	if c := r.Changes; c != nil {
 		if n := withheldCount(c); n > 0 {
 			parts = append(parts, Count(n, "target")+" withheld")

@@ -44,6 +44,8 @@ type Review struct {
 	// Unreached says that the review is incomplete because a server with content could not be reached: another review
 	// can be complete. It is not part of the report.
 	Unreached bool `json:"-"`
+	// Routine says whether the change may be merged without a reader; nil if the fleet does not say what is routine.
+	Routine *Routine `json:"routine,omitempty"`
 	// Companions are the merge requests that this one depends on.
 	Companions []Companion `json:"companions,omitempty"`
 	// Pins are the other repositories that the change of sluice.lock pins to other commits, by name.
@@ -51,6 +53,12 @@ type Review struct {
 	// Waits is what the merge request waits for although the change itself may be merged; "" if it waits for nothing.
 	Waits  string      `json:"waits,omitempty"`
 	Marker *MarkerInfo `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest
+}
+
+// Routine is the class of a change by spec.routine of the fleet.
+type Routine struct {
+	Routine bool   `json:"routine"`
+	Why     string `json:"why"` // what makes it routine, or the first thing that does not
 }
 
 // MergeRequest names the reviewed merge request. The zero value stands for a comparison without one.

@@ -96,6 +96,9 @@ func (t *terminal) top() {
 		}
 		t.line(plainSign(sign), " ", t.color(p, words), detail)
 	}
+	if r.Routine != nil && !r.Routine.Routine {
+		t.line("not routine: ", safetext.Line(r.Routine.Why))
+	}
 }
 
 // plainSign returns a sign that takes one column on every terminal.

@@ -42,6 +42,7 @@ func (l Local) Review(ctx context.Context, r Request) (*Result, error) {
 	}
 	out.Errors = append(out.Errors, mistakes...)
 	out.Verdict = verdict(out)
+	confirm(out, judge != nil && !r.BoundsOnly && len(r.Pins) == 0)
 	return result, nil
 }
 
@@ -84,6 +85,9 @@ func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r c
 			Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
 			Hint:    "run `sluice deps lock` and commit the file", File: fetch.LockFile,
 		})
+	}
+	if out.Routine, err = routine(ctx, c); err != nil {
+		return fmt.Errorf("routine: %w", err)
 	}
 	notes := c.Notes()
 	if c.Frozen > 0 {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -109,10 +110,39 @@ func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Re
 	if o.Checks {
 		summary, _ = report.Markdown(r, forgeSummary)
 	}
-	return set(ctx, f, repo, forge.Check{
+	if err := set(ctx, f, repo, forge.Check{
 		Commit: r.Head, State: state, Title: title, Summary: summary,
 		Annotations: annotations(r),
-	}, o)
+	}, o); err != nil {
+		return err
+	}
+	return routine(ctx, f, repo, r, state, o)
+}
+
+// routine writes the status that a routine change has beside that of the review. It is never pending, because forges
+// that merge only what is green would then wait for it. A head that is not routine any more gets a failure.
+func routine(ctx context.Context, f Statuses, repo forge.Repository, r *report.Review,
+	state forge.StatusState, o Options,
+) error {
+	if r.Routine == nil {
+		return nil
+	}
+	name := o.Context + "/routine"
+	want := forge.Status{Context: name, State: forge.Success, Description: r.Routine.Why, URL: o.URL}
+	list, err := f.CommitStatuses(ctx, repo, r.Head)
+	if err != nil {
+		return wrap("statuses", err)
+	}
+	i := slices.IndexFunc(list, func(s forge.Status) bool { return strings.EqualFold(s.Context, name) })
+	if !r.Routine.Routine || state != forge.Success {
+		if i < 0 || list[i].State != forge.Success {
+			return nil
+		}
+		want.State, want.Description = forge.Failure, "not routine any more: "+r.Routine.Why
+	} else if i >= 0 && list[i].State == want.State && list[i].Description == want.Description {
+		return nil
+	}
+	return wrap("commit status", f.SetStatus(ctx, repo, r.Head, want))
 }
 
 // Say writes a state of a commit other than the verdict of a review. It uses the same form as Status, because a check

@@ -648,3 +648,51 @@ func TestEarlierIDAndRetirement(t *testing.T) {
 		t.Errorf("writes %q, comment\n%s", f.writes, body)
 	}
 }
+
+// A routine change gets a status beside that of the review; nothing else does, unless it had one.
+func TestRoutineStatus(t *testing.T) {
+	const context = "sluice/routine"
+	routine := func(yes bool) *report.Review {
+		r := &report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}
+		r.Routine = &report.Routine{Routine: yes, Why: "only images change"}
+		if !yes {
+			r.Routine.Why = "spec.replicas changes"
+		}
+		return r
+	}
+	waiting := routine(true)
+	waiting.Waits = "waits for acme/lib#7"
+	failed := routine(true)
+	failed.Verdict = report.VerdictFail
+	unasked := routine(true)
+	unasked.Routine = nil
+	for name, c := range map[string]struct {
+		reviews []*report.Review
+		state   forge.StatusState // "" if there is no such status
+		text    string
+	}{
+		"routine":               {[]*report.Review{routine(true)}, forge.Success, "only images change"},
+		"not routine":           {[]*report.Review{routine(false)}, "", ""},
+		"waiting":               {[]*report.Review{waiting}, "", ""},
+		"failed":                {[]*report.Review{failed}, "", ""},
+		"the fleet asks not":    {[]*report.Review{unasked}, "", ""},
+		"not routine any more":  {[]*report.Review{routine(true), routine(false)}, forge.Failure, "not routine any more: spec.replicas changes"},
+		"failed after a pass":   {[]*report.Review{routine(true), failed}, forge.Failure, "not routine any more"},
+		"routine once more":     {[]*report.Review{routine(true), routine(false), routine(true)}, forge.Success, "only images change"},
+		"twice the same review": {[]*report.Review{routine(true), routine(true)}, forge.Success, "only images change"},
+	} {
+		f := newFake()
+		for _, r := range c.reviews {
+			if err := publish.Status(t.Context(), f, forge.Repository{}, r, publish.Options{Context: "sluice"}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		got, ok := f.statuses[head+" "+context]
+		if ok != (c.state != "") || got.State != c.state || !strings.HasPrefix(got.Description, c.text) {
+			t.Errorf("%s: got %q, %q, want %q, %q", name, got.State, got.Description, c.state, c.text)
+		}
+		if name == "twice the same review" && len(f.writes) != 3 {
+			t.Errorf("%s: it wrote %q, want the routine status once", name, f.writes)
+		}
+	}
+}

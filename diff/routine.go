@@ -1,0 +1,89 @@
+package diff
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// Harmless returns "" if a change set has only changes of objects, none of them of more than medium risk, and nothing
+// is missing from it. Otherwise it returns the first thing that a person must see.
+func (c *ChangeSet) Harmless() string {
+	switch {
+	case len(c.Withheld) > 0:
+		return "a target cannot be rendered"
+	case len(c.Unread) > 0:
+		return "not everything is compared: " + c.Unread[0] + " fails"
+	case len(c.Losses) > 0:
+		return "a cluster or an environment loses much of what it has"
+	case len(c.Declarations) > 0:
+		return "the declaration of " + c.Declarations[0].App + " changes"
+	case len(c.Files) > 0:
+		return c.Files[0].Path + ": " + c.Files[0].Reason
+	}
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		if g.BaseUnknown {
+			return "the base of " + g.App + " cannot be rendered"
+		}
+		for j := range g.Objects {
+			if o := &g.Objects[j]; o.Risk.Rank() < RiskMedium.Rank() {
+				return fmt.Sprintf("%s of %s: the change is of %s risk", o.Title(), g.App, o.Risk)
+			}
+		}
+	}
+	return ""
+}
+
+// imageField matches the field of a container's image.
+var imageField = regexp.MustCompile(`(^|\.)(initContainers|containers)\[name=[^\]]*\]\.image$`)
+
+// OnlyImages returns "" if nothing changes but version labels, checksums and images, which keep their repositories and
+// do not go back to an older version. Otherwise it returns the first other change. allowed reports whether the images
+// of a repository may change.
+func (c *ChangeSet) OnlyImages(allowed func(repository string) bool) string {
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		for j := range g.Objects {
+			o := &g.Objects[j]
+			if o.Verb != Changed {
+				return fmt.Sprintf("%s of %s is %s", o.Title(), g.App, o.Verb)
+			}
+			for _, f := range o.Fields {
+				if !imageField.MatchString(f.Path) {
+					return fmt.Sprintf("%s of %s: %s changes", o.Title(), g.App, f.Path)
+				}
+			}
+			for _, image := range o.Images {
+				if why := image.routine(allowed); why != "" {
+					return fmt.Sprintf("%s of %s: %s", o.Title(), g.App, why)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// routine returns "" if an image keeps its repository and does not go back. Otherwise it says what else happens.
+func (i Image) routine(allowed func(repository string) bool) string {
+	old, now := SplitImage(i.Old), SplitImage(i.New)
+	switch {
+	case i.Old == "" || i.New == "":
+		return "container " + i.Container + " is added or removed"
+	case old.Repository != now.Repository:
+		return "the image comes from " + now.Repository + " instead of " + old.Repository
+	case !allowed(now.Repository):
+		return "spec.routine.images does not name " + now.Repository
+	case now.Tag == "" && now.Digest == "":
+		return "the image has neither tag nor digest"
+	case old.Digest != "" && now.Digest == "":
+		return "the image is no longer pinned to a digest"
+	}
+	a, errA := semver.NewVersion(old.Tag)
+	b, errB := semver.NewVersion(now.Tag)
+	if errA == nil && errB == nil && b.LessThan(a) {
+		return "the image goes back from " + old.Tag + " to " + now.Tag
+	}
+	return ""
+}
