@@ -83,82 +83,74 @@ type memoryUpdate struct {
 	Used    []string          // keys of parts that were known, if there is something to learn
 }
 
-// encode writes an answer as JSON, with the streams of objects behind it as they are. It takes them out of the answer.
-func (a *jobAnswer) encode() ([]byte, error) {
-	var objects []string
+// storedAnswer is an encoded answer: its JSON, and the streams of objects, which JSON would escape.
+type storedAnswer struct {
+	JSON    []byte
+	Objects []string
+}
+
+// message is what a process sends.
+type message struct {
+	Answer storedAnswer
+	Update memoryUpdate
+}
+
+// encode takes the streams of objects out of the answer.
+func (a *jobAnswer) encode() (out storedAnswer, err error) {
 	for n := range a.Targets {
 		for k := range a.Targets[n].Sources {
 			s := &a.Targets[n].Sources[k]
-			objects = append(objects, s.Objects)
+			out.Objects = append(out.Objects, s.Objects)
 			s.Objects = ""
 		}
 	}
-	text, err := json.Marshal(a)
-	if err != nil {
-		return nil, err
-	}
-	return wire.AppendTexts(wire.AppendText(nil, text), objects), nil
+	out.JSON, err = json.Marshal(a)
+	return out, err
 }
 
-// decodeAnswer reads what encode wrote.
-func decodeAnswer(data []byte) (a jobAnswer, err error) {
-	r := wire.NewReader(data)
-	if err = worker.Decode(r.Bytes(), importValues, &a); err != nil {
+func (s *storedAnswer) decode() (a jobAnswer, err error) {
+	if err = worker.Decode(s.JSON, importValues, &a); err != nil {
 		return a, err
 	}
-	left := r.Count()
+	left := s.Objects
 	for n := range a.Targets {
 		for k := range a.Targets[n].Sources {
-			left--
-			a.Targets[n].Sources[k].Objects = r.Text()
+			if len(left) == 0 {
+				return a, fmt.Errorf("%w: a source has no objects", worker.ErrProtocol)
+			}
+			a.Targets[n].Sources[k].Objects, left = left[0], left[1:]
 		}
 	}
-	if r.Err() != nil || left != 0 || r.More() {
-		return a, fmt.Errorf("%w: %w", worker.ErrProtocol, wire.ErrDamaged)
+	if len(left) != 0 {
+		return a, fmt.Errorf("%w: objects without a source", worker.ErrProtocol)
 	}
 	return a, nil
 }
 
 // seal makes one message of an answer and an update of the memory.
 func seal(answer *jobAnswer, l *memoryUpdate) ([]byte, error) {
-	text, err := answer.encode()
+	encoded, err := answer.encode()
 	if err != nil {
 		return nil, err
 	}
-	out := wire.AppendTexts(wire.AppendText(nil, text), l.Used)
-	out = wire.AppendUint(out, uint64(len(l.Learned)))
-	for key, value := range l.Learned {
-		out = wire.AppendText(wire.AppendText(out, key), value)
-	}
-	return out, nil
+	return wire.Marshal(message{Answer: encoded, Update: *l})
 }
 
-// unseal returns the encoded answer too. A process can send many empty values, so what it sends is counted as the
-// process itself counts it.
-func unseal(data []byte) (text []byte, answer jobAnswer, l memoryUpdate, err error) {
-	r := wire.NewReader(data)
-	text, l.Learned = r.Bytes(), map[string][]byte{}
-	room := maxWorkerMemory
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		key := r.Bytes()
-		// the parent only notes that the others were used, and may forget them sooner
-		if room -= len(key) + entryBytes; room >= 0 {
-			l.Used = append(l.Used, string(key))
-		}
+// unseal also decodes the answer. A process can send many empty values, so what it sends is counted as the process
+// itself counts it.
+func unseal(data []byte) (m message, answer jobAnswer, err error) {
+	if err := wire.Unmarshal(data, &m); err != nil {
+		return m, answer, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
 	}
-	room = maxLearned
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		key, value := r.Text(), r.Bytes()
-		if room -= added(l.Learned, key, value); room < 0 {
-			return nil, answer, l, fmt.Errorf("%w: more than %d MiB of parts", worker.ErrProtocol, maxLearned>>20)
-		}
-		l.Learned[key] = value
+	size := 0
+	for key, value := range m.Update.Learned {
+		size += len(key) + len(value) + entryBytes
 	}
-	if r.Err() != nil {
-		return nil, answer, l, fmt.Errorf("%w: %w", worker.ErrProtocol, r.Err())
+	if size > maxLearned {
+		return m, answer, fmt.Errorf("%w: more than %d MiB of parts", worker.ErrProtocol, maxLearned>>20)
 	}
-	answer, err = decodeAnswer(text)
-	return text, answer, l, err
+	answer, err = m.Answer.decode()
+	return m, answer, err
 }
 
 // wireTarget is a target whose error is a text.
@@ -221,8 +213,9 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 	}
 	id := treeID(tree)
 	if i.memory != nil {
-		if answer := i.memory.answer(key, id); answer != nil {
-			if out, err := decodeAnswer(answer); err == nil {
+		var known storedAnswer
+		if wire.Unmarshal(i.memory.answer(key, id), &known) == nil {
+			if out, err := known.decode(); err == nil {
 				return out, nil
 			}
 		}
@@ -250,16 +243,20 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 		if err != nil {
 			return jobAnswer{}, err
 		}
-		text, out, learned, err := unseal(data)
+		m, out, err := unseal(data)
 		if err != nil {
 			return jobAnswer{}, err
 		}
 		if i.memory != nil {
-			i.memory.learn(learned.Learned, learned.Used)
+			i.memory.learn(m.Update.Learned, m.Update.Used)
 		}
 		// otherwise it can differ next time: an archive or file could not be read, or a unit exceeded a limit
 		if i.memory != nil && parent.lasting() && len(j.Exclude) == 0 {
-			i.memory.storeAnswer(key, id, text)
+			encoded, err := wire.Marshal(m.Answer)
+			if err != nil {
+				return jobAnswer{}, err
+			}
+			i.memory.storeAnswer(key, id, encoded)
 		}
 		return out, nil
 	}

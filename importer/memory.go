@@ -41,8 +41,11 @@ const (
 
 // NewMemory returns the memory of a repository in a folder. What another version of Sluice stored is not used.
 func NewMemory(dir, repository, version string, now func() time.Time) *Memory {
-	return &Memory{dir: dir, scope: version + "\x00" + repository, now: now}
+	return &Memory{dir: dir, scope: format + "\x00" + version + "\x00" + repository, now: now}
 }
+
+// format changes with the encoding of the files.
+const format = "CBOR 1"
 
 func (m *Memory) file(parts ...string) string {
 	h := sha256.New()
@@ -160,8 +163,9 @@ func (m *Memory) learn(learned map[string][]byte, used []string) {
 			all[key] = p
 		}
 	}
-	m.parts = all.encode(today)
-	_ = m.write(m.file("parts"), m.parts) // the next run computes them again
+	if m.parts, err = all.encode(today); err == nil {
+		_ = m.write(m.file("parts"), m.parts) // the next run computes them again
+	}
 }
 
 // part is a value that a worker process computed, with the day of its last use.
@@ -172,45 +176,51 @@ type part struct {
 
 type parts map[string]part
 
+// storedPart is a part in the file, which is a list of them.
+type storedPart struct {
+	_    struct{} `cbor:",toarray"`
+	Key  string
+	Day  uint32
+	Data []byte
+}
+
 // encode leaves out old parts, and the oldest that do not fit.
-func (p parts) encode(today uint32) []byte {
-	type entry struct {
-		key string
-		part
-	}
-	all, size := make([]entry, 0, len(p)), 0
+func (p parts) encode(today uint32) ([]byte, error) {
+	all := make([]storedPart, 0, len(p))
 	for key, one := range p {
-		all = append(all, entry{key, one})
-		size += len(key) + len(one.data) + maxHead
+		all = append(all, storedPart{Key: key, Day: one.day, Data: one.data})
 	}
-	slices.SortStableFunc(all, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(b.day, a.day),
-			cmp.Compare(a.key, b.key))
+	slices.SortStableFunc(all, func(a, b storedPart) int {
+		return cmp.Or(cmp.Compare(b.Day, a.Day),
+			cmp.Compare(a.Key, b.Key))
 	})
-	out := make([]byte, 0, min(size, maxFile))
-	for _, one := range all {
-		if len(out)+len(one.key)+len(one.data)+maxHead > maxFile || today > one.day+uint32(maxPartAge) {
+	size := maxHead
+	for n, one := range all {
+		size += len(one.Key) + len(one.Data) + maxHead
+		if size > maxFile || today > one.Day+uint32(maxPartAge) {
+			all = all[:n]
 			break
 		}
-		out = wire.AppendText(out, one.key)
-		out = wire.AppendUint(out, uint64(one.day))
-		out = wire.AppendText(out, one.data)
 	}
-	return out
+	return wire.Marshal(all)
 }
 
 // maxHead is more than the numbers of a part take.
 const maxHead = 64
 
-// decodeParts shares data.
 func decodeParts(data []byte) (parts, error) {
 	out := parts{}
-	r := wire.NewReader(data)
-	for r.More() {
-		key := r.Text()
-		out[key] = part{day: uint32(r.Uint()), data: r.Bytes()} //nolint:gosec // a wrong day only makes it go earlier
+	if len(data) == 0 {
+		return out, nil
 	}
-	return out, r.Err()
+	var all []storedPart
+	if err := wire.Unmarshal(data, &all); err != nil {
+		return out, err
+	}
+	for _, one := range all {
+		out[one.Key] = part{day: one.Day, data: one.Data}
+	}
+	return out, nil
 }
 
 // workerMemory is the memory of a worker process, which works for one owner. It is safe for concurrent use.

@@ -76,13 +76,14 @@ func (i *Importer) localDependencies(a *artifact, chart string) []string {
 		return readLocalDependencies(a, chart)
 	}
 	key := "dependencies\x00" + i.idOf(a, name)
-	if r := wire.NewReader(i.Memory.Get(key)); r.More() {
-		if known := r.Texts(); r.Err() == nil {
-			return known
-		}
+	var out []string
+	if wire.Unmarshal(i.Memory.Get(key), &out) == nil {
+		return out
 	}
-	out := readLocalDependencies(a, chart)
-	i.Memory.Put(key, wire.AppendTexts(nil, out))
+	out = readLocalDependencies(a, chart)
+	if text, err := wire.Marshal(out); err == nil { // otherwise they are read again
+		i.Memory.Put(key, text)
+	}
 	return out
 }
 

@@ -140,64 +140,52 @@ func digest(parts ...[]byte) string {
 // maxVariants bounds the results that are kept under one key: those of a few commits.
 const maxVariants = 8
 
+// variant is a result with what it was made from. The value under a key is a list of encoded variants, so that only one
+// product is decoded.
+type variant struct {
+	_       struct{} `cbor:",toarray"`
+	Trace   trace
+	Product []byte
+}
+
 // recall returns the result under a key that holds for the commit; otherwise nil and the other results, encoded.
 func (i *Importer) recall(key string, a *artifact) (known *product, others [][]byte) {
-	if i.Memory == nil {
+	var all [][]byte
+	if i.Memory == nil || wire.Unmarshal(i.Memory.Get(key), &all) != nil {
 		return nil, nil
 	}
-	for r := wire.NewReader(i.Memory.Get(key)); r.More(); {
-		one := r.Bytes()
-		result := wire.NewReader(one)
-		if i.holds(result, a) {
-			if out := decodeProduct(result); result.Err() == nil {
-				return out, nil
-			}
-			continue // damaged
+	for _, one := range all {
+		var v variant
+		if wire.Unmarshal(one, &v) != nil {
+			continue
 		}
-		others = append(others, one)
+		if !i.holds(&v.Trace, a) {
+			others = append(others, one)
+			continue
+		}
+		var out product
+		if wire.Unmarshal(v.Product, &out) == nil {
+			return &out, nil
+		}
 	}
 	return nil, others
 }
 
 // store keeps a result with its trace before the others. What cannot be encoded is made again.
 func store(m Memory, key string, t *trace, latest *product, others [][]byte) {
-	one, err := appendProduct(t.append(nil), latest)
+	encoded, err := wire.Marshal(latest)
 	if err != nil {
 		return
 	}
-	out := wire.AppendText(nil, one)
-	for _, other := range others[:min(len(others), maxVariants-1)] {
-		out = wire.AppendText(out, other)
+	one, err := wire.Marshal(variant{Trace: *t, Product: encoded})
+	if err != nil {
+		return
+	}
+	out, err := wire.Marshal(append([][]byte{one}, others[:min(len(others), maxVariants-1)]...))
+	if err != nil {
+		return
 	}
 	m.Put(key, out)
-}
-
-func appendProduct(out []byte, m *product) (_ []byte, err error) {
-	out = wire.AppendTexts(wire.AppendTexts(out, m.Reads), m.Notes)
-	out = wire.AppendUint(out, uint64(len(m.Pieces)))
-	for _, p := range m.Pieces {
-		out = wire.AppendText(out, p.Text)
-		var object any
-		if p.Object != nil {
-			object = map[string]any(p.Object)
-		}
-		if out, err = wire.AppendValue(out, object); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func decodeProduct(r *wire.Reader) *product {
-	out := &product{Reads: r.Texts(), Notes: r.Texts()}
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		p := piece{Text: r.Text()}
-		if object, ok := r.Value().(map[string]any); ok {
-			p.Object = object
-		}
-		out.Pieces = append(out.Pieces, p)
-	}
-	return out
 }
 
 // trace is what a build asked of an artifact, with the answers.
@@ -207,30 +195,24 @@ type trace struct {
 	Files map[string]string // path → the path in the commit and the id of the content
 }
 
-func (t *trace) append(out []byte) []byte {
-	for _, all := range []map[string]string{t.Kinds, t.Names, t.Files} {
-		out = wire.AppendUint(out, uint64(len(all)))
-		for name, answer := range all {
-			out = wire.AppendText(wire.AppendText(out, name), answer)
+// holds reports whether an artifact gives the same answers as those in a trace.
+func (i *Importer) holds(t *trace, a *artifact) bool {
+	for name, want := range t.Kinds {
+		if a.kind(name) != want {
+			return false
 		}
 	}
-	return out
-}
-
-// holds reads a trace and reports whether an artifact gives the same answers.
-func (i *Importer) holds(r *wire.Reader, a *artifact) bool {
-	same := true
-	for _, answer := range []func(name string) string{
-		a.kind,
-		a.namesDigest,
-		func(name string) string { return i.idOf(a, name) },
-	} {
-		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-			name, want := r.Text(), r.Bytes()
-			same = same && answer(name) == string(want)
+	for name, want := range t.Names {
+		if a.namesDigest(name) != want {
+			return false
 		}
 	}
-	return same && r.Err() == nil
+	for name, want := range t.Files {
+		if i.idOf(a, name) != want {
+			return false
+		}
+	}
+	return true
 }
 
 // idOf returns a text that identifies a file of an artifact: its path in the commit and its id. It returns "" for a

@@ -2,7 +2,6 @@ package flux
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -71,15 +70,10 @@ type mention struct {
 
 // facts are what an import has to know of every file of a commit.
 type facts struct {
-	Mentions []mention
-	rareFacts
-}
-
-// rareFacts are the facts that only some files have.
-type rareFacts struct {
-	Applies []applying `json:",omitempty"`
-	Sources []string   `json:",omitempty"` // kinds and names of the sources in the file
-	Syncs   []syncing  `json:",omitempty"`
+	Mentions []mention  `json:",omitempty"`
+	Applies  []applying `json:",omitempty"`
+	Sources  []string   `json:",omitempty"` // kinds and names of the sources in the file
+	Syncs    []syncing  `json:",omitempty"`
 
 	Installed []installed `json:",omitempty"`
 }
@@ -94,10 +88,8 @@ func (i *Importer) facts(name string) (facts, error) {
 			return out, err
 		}
 		key = "facts\x00" + id + "\x00" + name
-		if r := wire.NewReader(i.Memory.Get(key)); r.More() {
-			if out.read(r); r.Err() == nil {
-				return out, nil
-			}
+		if wire.Unmarshal(i.Memory.Get(key), &out) == nil {
+			return out, nil
 		}
 	}
 	data, err := i.tree.ReadFile(name)
@@ -109,39 +101,13 @@ func (i *Importer) facts(name string) (facts, error) {
 	out.Syncs, out.Installed = instances(data)
 	out.Installed = append(out.Installed, installs(data)...)
 	if i.Memory != nil {
-		text, err := out.append(nil)
+		text, err := wire.Marshal(out)
 		if err != nil {
 			return out, err
 		}
 		i.Memory.Put(key, text)
 	}
 	return out, nil
-}
-
-func (f *facts) append(out []byte) ([]byte, error) {
-	out = wire.AppendUint(out, uint64(len(f.Mentions)))
-	for _, m := range f.Mentions {
-		for _, part := range []string{m.Key.Group, m.Key.Kind, m.Key.Namespace, m.Key.Name} {
-			out = wire.AppendText(out, part)
-		}
-		out = wire.AppendUint(out, uint64(m.Line)) //nolint:gosec // positive
-	}
-	if len(f.Applies)+len(f.Sources)+len(f.Syncs)+len(f.Installed) == 0 {
-		return wire.AppendText(out, ""), nil
-	}
-	text, err := json.Marshal(f.rareFacts)
-	return wire.AppendText(out, text), err
-}
-
-func (f *facts) read(r *wire.Reader) {
-	*f = facts{}
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		k := Key{Group: r.Text(), Kind: r.Text(), Namespace: r.Text(), Name: r.Text()}
-		f.Mentions = append(f.Mentions, mention{k, int(r.Uint())}) //nolint:gosec // a wrong line is only shown
-	}
-	if text := r.Bytes(); len(text) > 0 && json.Unmarshal(text, &f.rareFacts) != nil {
-		r.Fail()
-	}
 }
 
 // mentions finds the objects that become units. A file that does not decode has none.

@@ -244,11 +244,10 @@ func (i *Importer) ignoring(of *content, files []string, spec *string) (map[stri
 	}
 	excluded, known, key := map[string]bool{}, false, digest(inputs...)
 	if i.Memory != nil {
-		if r := wire.NewReader(i.Memory.Get(key)); r.More() {
-			for _, name := range r.Texts() {
-				excluded[name] = true
-			}
-			known = r.Err() == nil
+		var names []string
+		known = wire.Unmarshal(i.Memory.Get(key), &names) == nil
+		for _, name := range names {
+			excluded[name] = true
 		}
 	}
 	if !known {
@@ -260,7 +259,11 @@ func (i *Importer) ignoring(of *content, files []string, spec *string) (map[stri
 			}
 		}
 		if i.Memory != nil {
-			i.Memory.Put(key, wire.AppendTexts(nil, slices.Sorted(maps.Keys(excluded))))
+			text, err := wire.Marshal(slices.Sorted(maps.Keys(excluded)))
+			if err != nil {
+				return nil, err
+			}
+			i.Memory.Put(key, text)
 		}
 	}
 	out := make(map[string]string, len(files))

@@ -25,7 +25,7 @@ func Plain(m map[string]any) (map[string]any, error) {
 
 // plain returns false for what only encoding/json can tell.
 func plain(v any, depth int) (any, bool) {
-	if depth > maxDepth {
+	if depth > maxLevels {
 		return nil, false
 	}
 	switch v := v.(type) {

@@ -5,71 +5,98 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 )
 
 func TestValues(t *testing.T) {
 	t.Parallel()
-	want := map[string]any{
-		"null": nil, "yes": true, "no": false, "small": int64(-5), "large": uint64(math.MaxUint64), "float": 1.0,
-		"text": "a\xffb",
-		"list": []any{"", []any{}, map[string]any{}},
-		"map":  map[string]any{"": map[string]any{"deep": []any{int64(1)}}},
+	type sample struct {
+		Object map[string]any
+		Texts  []string
+		Data   []byte
 	}
-	data, err := AppendValue(nil, want)
+	want := sample{
+		Object: map[string]any{
+			"null": nil, "yes": true, "no": false, "small": int64(-5), "large": int64(math.MaxInt64), "float": 1.0,
+			"text": "a\xffb",
+			"list": []any{"", []any{}, map[string]any{}},
+			"map":  map[string]any{"": map[string]any{"deep": []any{int64(1)}}},
+		},
+		Texts: []string{"x", ""}, Data: []byte{0, 255},
+	}
+	data, err := Marshal(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewReader(AppendTexts(AppendUint(data, 7), []string{"x", ""}))
-	if got := r.Value(); !reflect.DeepEqual(got, any(want)) {
-		t.Errorf("the result of Value is %#v\nwant %#v", got, want)
+	var got sample
+	if err := Unmarshal(data, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("the result of Unmarshal is %#v, %v\nwant %#v", got, err, want)
 	}
-	if n, texts := r.Uint(), r.Texts(); n != 7 || len(texts) != 2 || texts[0] != "x" || r.More() || r.Err() != nil {
-		t.Errorf("read %d %q, more: %v, error %v", n, texts, r.More(), r.Err())
-	}
-	if r.Text(); r.Err() == nil {
-		t.Error("reading past the end is no error")
+	for n := range data {
+		if err := Unmarshal(data[:n], &got); err == nil {
+			t.Errorf("%d of %d bytes were decoded", n, len(data))
+		}
 	}
 }
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	deep := any("bottom")
-	for range maxDepth + 1 {
+	for range maxLevels + 1 {
 		deep = []any{deep}
 	}
-	for _, v := range []any{deep, struct{}{}, []any{int32(1)}, map[string]any{"a": map[int]any{}}} {
-		if _, err := AppendValue(nil, v); err == nil {
-			t.Errorf("a %T was encoded", v)
+	encoded := func(v any) []byte {
+		data, err := Marshal(v)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return data
+	}
+	for name, data := range map[string][]byte{
+		"levels":                  encoded(deep),
+		"a number without a type": encoded(uint64(math.MaxUint64)),
+		"a list of a million":     encoded(make([]bool, MaxElements+1)),
+		"more than there is":      {0x9a, 0x00, 0x0f, 0xff, 0xff},
+		"a list without an end":   {0x9f, 0xff},
+		"a tag":                   {0xc1, 0x00},
+		"a key twice":             {0xa2, 0x61, 'a', 0x00, 0x61, 'a', 0x01},
+		"something behind it":     {0x00, 0x00},
+		"nothing":                 nil,
+	} {
+		var v any
+		if err := Unmarshal(data, &v); err == nil {
+			t.Errorf("%s: decoded as %s", name, strings.TrimSpace(fmt.Sprint(v))[:1])
+		}
+	}
+	var v struct{ Known int }
+	if err := Unmarshal(encoded(map[string]any{"Unknown": 1}), &v); err == nil {
+		t.Error("an unknown field was decoded")
 	}
 }
 
-// Bytes of any kind are read without a panic, and what they make of themselves is not much larger than they are.
-func FuzzReader(f *testing.F) {
-	seed, err := AppendValue(nil, map[string]any{"list": []any{1, 2.5, "three", nil, true}})
+// Bytes of any kind are decoded without a panic, and what they say can be encoded and decoded again.
+func FuzzUnmarshal(f *testing.F) {
+	seed, err := Marshal(map[string]any{"list": []any{1, 2.5, "three", nil, true}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(seed)
-	f.Add([]byte{list, 0xff, 0xff, 0xff, 0x7f})
-	f.Add([]byte{mapping, 1})
+	f.Add([]byte{0x9a, 0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{0xa1, 0x01})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := NewReader(data)
-		v := r.Value()
-		if r.Err() != nil {
-			if r.More() || len(r.Rest()) > 0 {
-				t.Fatal("something is left after an error")
-			}
+		var v any
+		if Unmarshal(data, &v) != nil {
 			return
 		}
-		again, err := AppendValue(nil, v)
+		again, err := Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
+		var got any
 		// NaN does not equal itself
-		if got, want := fmt.Sprintf("%#v", NewReader(again).Value()), fmt.Sprintf("%#v", v); got != want {
-			t.Fatalf("%s became %s", want, got)
+		if err := Unmarshal(again, &got); err != nil || fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", v) {
+			t.Fatalf("%#v became %#v, %v", v, got, err)
 		}
 	})
 }
