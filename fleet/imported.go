@@ -67,9 +67,9 @@ type Imported struct {
 	// with them.
 	StandIns []string `json:",omitempty"`
 	Err      error    // why the target cannot be rendered
-	// Lacks is the commit of another repository that Err is about, if the target pins it exactly and the request does
-	// not have it.
-	Lacks   *GitCommit `json:",omitempty"`
+	// Lacks are the commits of other repositories that Err is about, which the target pins exactly and the request does
+	// not have.
+	Lacks   []GitCommit `json:",omitempty"`
 	Brings  Brings
 	Foreign bool // a server or another repository describes what the target brings: this commit lacks none of it
 

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"path"
@@ -12,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/internal/giturl"
 )
 
-// GitCommit is a commit of another repository that an object of another tool names by its whole id. The id is a digest
-// of the content, so the commit needs no entry in sluice.lock.
+// GitCommit is a commit of another repository that an object of another tool, or a kustomization, names by its whole id.
+// The id is a digest of the content, so the commit needs no entry in sluice.lock.
 type GitCommit struct {
 	URL    string // https, http or ssh, without a password
 	Commit string // 40 hexadecimal digits
@@ -27,7 +29,7 @@ func (c GitCommit) String() string { return fmt.Sprintf("%.7s of %s", c.Commit, 
 
 // Limits of the commits that one fleet pins exactly.
 const (
-	maxPinned  = 50
+	maxPinned  = 200
 	maxRounds  = 8    // what a commit holds can name other commits
 	maxAddress = 1024 // bytes
 )
@@ -37,14 +39,21 @@ var errManyPinned = fmt.Errorf("the fleet pins more than %d commits of other rep
 
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// valid reports whether the commit can be fetched. What is invalid stays an error of its target.
-func (c GitCommit) valid() bool {
+// Valid reports whether the commit can be fetched. What is invalid stays an error of its target.
+func (c GitCommit) Valid() bool {
 	return commitID.MatchString(c.Commit) && isRepositoryURL(c.URL) && !hasPassword(c.URL) && len(c.URL) <= maxAddress
 }
 
-// mountName is the name of the commit's directory in MountDir, which no other commit and no declared repository has: no
-// name of those has an underscore.
-func (f *Fleet) mountName(c GitCommit) string {
+// MountName is the name of the directory in MountDir for a commit that a kustomization names. No declared repository has
+// it, and no commit that an import names.
+func (c GitCommit) MountName() string {
+	const enough = 4 // bytes
+	address := sha256.Sum256([]byte(c.URL))
+	return c.plainName() + "_" + hex.EncodeToString(address[:enough])
+}
+
+// plainName is a name that no declared repository has: no name of those has an underscore.
+func (c GitCommit) plainName() string {
 	base := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
 			return r
@@ -52,7 +61,12 @@ func (f *Fleet) mountName(c GitCommit) string {
 		return '-'
 	}, path.Base(giturl.Key(c.URL)))
 	const most = 40
-	first := strings.TrimLeft(base[:min(len(base), most)], "-.") + "_" + c.Commit
+	return strings.TrimLeft(base[:min(len(base), most)], "-.") + "_" + c.Commit
+}
+
+// mountName is the name of the directory in MountDir for a commit that an import names.
+func (f *Fleet) mountName(c GitCommit) string {
+	first := c.plainName()
 	name := first
 	for n := 2; slices.ContainsFunc(f.pinned, func(r *Repository) bool { return r.Name == name }); n++ {
 		name = fmt.Sprintf("%s_%d", first, n) // another address of the same commit
@@ -71,7 +85,7 @@ func (l *loader) mountCommits(ctx context.Context, commits []GitCommit, nested b
 	f, grown := l.fleet, false
 	for _, c := range commits {
 		c.Nested = nested
-		if !c.valid() || slices.ContainsFunc(f.commits,
+		if !c.Valid() || slices.ContainsFunc(f.commits,
 			func(k GitCommit) bool { return k.URL == c.URL && k.Commit == c.Commit }) {
 			continue
 		}
@@ -115,9 +129,7 @@ func (l *loader) importEntry(ctx context.Context, entry Import) ([]Imported, Pro
 		}
 		var lacking []GitCommit
 		for i := range targets {
-			if w := targets[i].Lacks; w != nil {
-				lacking = append(lacking, *w)
-			}
+			lacking = append(lacking, targets[i].Lacks...)
 		}
 		again := l.mountCommits(ctx, lacking, round > 0) || round == 0 && len(l.fleet.pinned) > 0
 		if round == maxRounds || !again {

@@ -62,7 +62,7 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 		})
 	}
 	for _, p := range request.Pinned {
-		o.Pinned = append(o.Pinned, argocd.Pinned{URL: p.URL, Commit: p.Commit, Dir: p.Dir, Missing: p.Missing})
+		o.Pinned = append(o.Pinned, pinned.Commit{URL: p.URL, Commit: p.Commit, Dir: p.Dir, Missing: p.Missing})
 	}
 	o.Ignore = Ignored(request.Entry.Ignore)
 	o.Starting = func(name string) error { return i.starting("argocd: " + name) }
@@ -135,9 +135,7 @@ func unread(p *argocd.Problem, clusters []fleet.ImportCluster) []fleet.Imported 
 		App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message),
 		Brings: fleet.BringsAny, Foreign: p.Foreign, Reads: p.Reads,
 	}
-	if p.Lacks != nil {
-		one.Lacks = &fleet.GitCommit{URL: p.Lacks.URL, Commit: p.Lacks.Commit}
-	}
+	one.Lacks = lacking(p.Err)
 	if p.Object != nil {
 		one.Object, one.Declared = declaredText(p.Object)
 	} else {
@@ -215,10 +213,7 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 		Cluster: u.Cluster, App: u.Name, File: u.Origin.File, Line: u.Origin.Line, Kind: "Application",
 		Namespace: u.Namespace,
 		Keeps:     !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
-		Parent: u.Parent, Set: u.Set, Reads: u.Reads,
-	}
-	if lack, ok := errors.AsType[*pinned.LackError](u.Err); ok {
-		out.Lacks = &fleet.GitCommit{URL: lack.URL, Commit: lack.Commit}
+		Parent: u.Parent, Set: u.Set, Reads: u.Reads, Lacks: lacking(u.Err),
 	}
 	text, sum := declaredText(u.Object)
 	if out.Declared = sum; u.Err != nil {

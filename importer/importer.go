@@ -220,9 +220,7 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		Notes:     u.Notes, StandIns: u.StandIns, Err: u.Err,
 		Reads: u.Own, Declared: u.Declared, Object: string(u.Object),
 	}
-	if lack, ok := errors.AsType[*pinned.LackError](u.Err); ok {
-		out.Lacks = &fleet.GitCommit{URL: lack.URL, Commit: lack.Commit}
-	}
+	out.Lacks = lacking(u.Err)
 	if u.Parent != (flux.Key{}) {
 		out.Parent = fluxApp(u.Parent)
 	}
@@ -252,6 +250,15 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	out.Sources = []fleet.ImportedSource{{}}
 	if u.Err == nil {
 		out.Sources[0].Objects = string(u.Stream)
+	}
+	return out
+}
+
+// lacking returns the commits that an error is about.
+func lacking(err error) []fleet.GitCommit {
+	var out []fleet.GitCommit
+	for _, lack := range pinned.Lacking(err) {
+		out = append(out, fleet.GitCommit{URL: lack.URL, Commit: lack.Commit})
 	}
 	return out
 }

@@ -69,7 +69,7 @@ func (c *contents) dependencies(dir string) ([]dependency, error) {
 	if known, ok := c.dependsOn.Load(dir); ok {
 		return known.([]dependency), nil //nolint:forcetypeassert // only this function stores here
 	}
-	out, err := readDependencies(c.snap, dir)
+	out, err := readDependencies(c.files.now(), dir)
 	if err == nil {
 		c.dependsOn.Store(dir, out)
 	}
@@ -174,7 +174,7 @@ func (c *contents) defaults(h *fleet.HelmSource) (explain.Defaults, error) {
 		return explain.Defaults{}, nil
 	}
 	file := path.Join(h.Path, "values.yaml")
-	data, err := c.snap.ReadFile(file)
+	data, err := c.files.now().ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return explain.Defaults{}, err
 	}
@@ -218,7 +218,7 @@ func (v *View) Versions(t fleet.Target) ([]string, error) {
 }
 
 func (c *contents) chartVersion(dir string) (string, error) {
-	data, err := c.snap.ReadFile(path.Join(dir, "Chart.yaml"))
+	data, err := c.files.now().ReadFile(path.Join(dir, "Chart.yaml"))
 	if err != nil {
 		return "", fmt.Errorf("chart %s: %w", dir, plainError(err))
 	}

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
 )
 
 // Commits fetches commits of other repositories that nobody declares, by their ids. *KnownHosts implements it.
@@ -64,7 +67,7 @@ type slowCommits struct {
 }
 
 const (
-	patience = 15 * time.Second // for all commits that one read of a fleet fetches
+	patience = 15 * time.Second // for the first commit that does not arrive in one read of a fleet
 	pause    = time.Minute      // before the same commit is asked for again
 )
 
@@ -81,7 +84,7 @@ func (s *slowCommits) fetch(ctx, limited context.Context, c Commits, at fleet.Gi
 		return err // a host that becomes known is asked at once
 	}
 	if limited.Err() != nil {
-		err = &AgainError{fmt.Errorf("the content of other repositories did not arrive within %s: %w", patience, err)}
+		err = &AgainError{fmt.Errorf("the content of other repositories did not arrive in time: %w", err)}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +100,8 @@ func (s *slowCommits) fetch(ctx, limited context.Context, c Commits, at fleet.Gi
 	return err
 }
 
-// KnownHosts fetches commits only from hosts from which a trusted commit takes content, and with credentials only from
-// repositories that the trusted commit names: a change must not choose where a request goes, nor what a credential
+// KnownHosts fetches commits only from hosts that a trusted commit names, and with credentials only from repositories that
+// the trusted commit names: a change must not choose where a request goes, nor what a credential
 // reads. Each commit is fetched once. It is safe for concurrent use.
 type KnownHosts struct {
 	store       *gitstore.Store
@@ -107,7 +110,8 @@ type KnownHosts struct {
 
 	mu       sync.Mutex
 	learning bool            // what is fetched is of the trusted commit
-	trusts   bool            // the trusted commit was read
+	trusted  *View           // nil before it was read
+	walked   bool            // what kustomizations of trusted name is known
 	hosts    map[string]bool // scheme, host and port
 	urls     map[string]bool
 	fetched  map[fleet.GitCommit]*fetching
@@ -119,7 +123,7 @@ type fetching struct {
 }
 
 // maxFetched bounds the commits that one KnownHosts fetches.
-const maxFetched = 50
+const maxFetched = 200
 
 // NewKnownHosts returns a KnownHosts that refuses every host before Trust or Learn names a commit, except that of the
 // store's own remote.
@@ -155,7 +159,7 @@ func hostOf(address string) string {
 func (k *KnownHosts) Trust(v *View) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.trusts = true
+	k.trusted, k.walked = v, false
 	for _, r := range v.Fleet.Repositories {
 		k.know(r.URL, false)
 	}
@@ -189,7 +193,13 @@ func (k *KnownHosts) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
 	if k.learning {
 		k.know(c.URL, c.Nested)
 	}
-	known, named, trusts := k.hosts[hostOf(c.URL)], k.urls[c.URL], k.trusts
+	if !k.hosts[hostOf(c.URL)] && k.trusted != nil && !k.walked {
+		k.walked = true
+		for _, address := range k.trusted.bases(ctx) {
+			k.know(address, false)
+		}
+	}
+	known, named, trusts := k.hosts[hostOf(c.URL)], k.urls[c.URL], k.trusted != nil
 	f := k.fetched[c]
 	many := f == nil && len(k.fetched) >= maxFetched
 	if f == nil && known && !many {
@@ -213,4 +223,36 @@ func (k *KnownHosts) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
 		}
 	})
 	return f.err
+}
+
+// bases returns the addresses of the repositories that kustomizations of the commit name, whatever the ref.
+func (v *View) bases(ctx context.Context) []string {
+	var out []string
+	snap := v.store.Snapshot(ctx, v.tree)
+	var walk func(dir string)
+	walk = func(dir string) {
+		entries, err := snap.Entries(dir)
+		if err != nil {
+			return // nothing in it becomes known
+		}
+		for _, e := range entries {
+			name := path.Join(dir, e.Name)
+			switch {
+			case e.Mode == gitstore.ModeTree:
+				walk(name)
+			case slices.Contains(kustomize.FileNames(), e.Name):
+				data, err := snap.ReadFile(name)
+				if err != nil {
+					continue
+				}
+				for _, reference := range kustomize.References(data) {
+					if r, ok := kustomize.ParseRemote(reference); ok {
+						out = append(out, r.URL)
+					}
+				}
+			}
+		}
+	}
+	walk(".")
+	return out
 }

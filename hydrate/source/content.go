@@ -23,15 +23,15 @@ import (
 // contents identifies the sources of one commit's apps without reading them, and reads their bytes, each source once.
 // It is safe for concurrent use.
 type contents struct {
-	snap     *gitstore.Snapshot
+	files    *exactMounts
 	archives Archives
 	lock     *fetch.Lock
-	bases    *remoteBases      // wraps snap for all files that Kustomize reads
-	walker   *kustomize.Walker // of roots that are not edited
-	trust    *Trust            // signers of charts
-	demanded []string          // names of signers that the fleet of the commit demands by default
-	pins     pins              // of charts that the lock lacks
-	locked   *contents         // the same without such charts; itself if there is no Pinner
+	bases    *kustomize.Redirected // all files that Kustomize reads
+	walker   *kustomize.Walker     // of roots that are not edited
+	trust    *Trust                // signers of charts
+	demanded []string              // names of signers that the fleet of the commit demands by default
+	pins     pins                  // of charts that the lock lacks
+	locked   *contents             // the same without such charts; itself if there is no Pinner
 
 	dependsOn sync.Map // folder of a chart → []dependency
 
@@ -48,22 +48,20 @@ type load struct {
 	err     error
 }
 
-func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fleet.Repository, p pins) (*contents,
-	error,
-) {
+func newContents(files *exactMounts, archives Archives, repositories []*fleet.Repository, p pins) (*contents, error) {
 	c := &contents{
-		snap: snap, archives: archives, pins: p,
+		files: files, archives: archives, pins: p,
 		descriptions: map[string]description{}, loads: map[string]*load{}, edited: map[string]*kustomize.Walker{},
 	}
 	var err error
-	if c.lock, err = readLock(snap); err != nil {
+	if c.lock, err = readLock(files.now()); err != nil {
 		return nil, err
 	}
-	c.bases = newRemoteBases(snap, repositories, c.lock)
+	c.bases = kustomize.Redirect(files, newRemoteBases(repositories, c.lock, files))
 	c.walker = newWalker(c.bases)
 	c.locked = c
 	if p.pinner != nil {
-		c.locked, err = newContents(snap, archives, repositories, pins{})
+		c.locked, err = newContents(files, archives, repositories, pins{})
 	}
 	return c, err
 }
@@ -182,7 +180,7 @@ func (c *contents) archive(ctx context.Context, ref fetch.Ref) (renderer.Content
 	return c.once("archive\x00"+locked.Digest, func() (renderer.Content, error) {
 		out := renderer.Content{Name: ref.String(), Digest: locked.Digest}
 		vendored := fetch.VendorPath(ref, locked)
-		data, err := c.snap.ReadFile(vendored)
+		data, err := c.files.now().ReadFile(vendored)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			out.Archive, err = c.archives.Archive(ctx, ref, locked)
@@ -247,11 +245,11 @@ func (c *contents) folder(dir string) (renderer.Content, error) {
 
 // read reads all files and links below a directory. It refuses submodules.
 func (c *contents) read(dir string) (renderer.Content, []renderer.Link, error) {
-	e, err := c.snap.Entry(dir)
+	e, err := c.files.now().Entry(dir)
 	if err != nil {
 		return renderer.Content{}, nil, fmt.Errorf("source %s: %w", dir, plainError(err))
 	}
-	if err := c.snap.Bounded(dir); err != nil {
+	if err := c.files.now().Bounded(dir); err != nil {
 		return renderer.Content{}, nil, err
 	}
 	w := walk{contents: c, files: []renderer.File{}}
@@ -289,7 +287,7 @@ func (w *walk) add(name string, data []byte) error {
 
 // folder reads a directory; prefix is its path as seen from the source's own directory.
 func (w *walk) folder(dir, prefix string) error {
-	snap := w.contents.snap
+	snap := w.contents.files.now()
 	entries, err := snap.Entries(dir)
 	if err != nil {
 		return err

@@ -86,7 +86,7 @@ func chartRef(h *fleet.HelmSource) fetch.Ref {
 }
 
 func (c *contents) dirID(dir string) description {
-	e, err := c.snap.Entry(dir)
+	e, err := c.files.now().Entry(dir)
 	if err == nil && e.Mode != gitstore.ModeTree {
 		err = fmt.Errorf("%s is not a directory", dir)
 	}

@@ -110,7 +110,7 @@ func (v *View) Unlocked() []fetch.Ref {
 
 // Locks reports whether the commit has a sluice.lock.
 func (v *View) Locks() bool {
-	_, err := v.contents.snap.Stat(fetch.LockFile)
+	_, err := v.contents.files.now().Stat(fetch.LockFile)
 	return err == nil
 }
 

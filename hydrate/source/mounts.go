@@ -25,16 +25,12 @@ type mounts struct {
 	snap        *gitstore.Snapshot
 	credentials Credentials
 	alone       bool
-	only        []Pinned                 // with alone, the commits that are read all the same
-	commits     Commits                  // nil: only repositories that the fleet declares
-	slow        *slowCommits             // of earlier reads
-	fetching    context.Context          // limits the time for commits; nil until the first one is fetched
-	end         context.CancelFunc       // of fetching
+	only        []Pinned // with alone, the commits that are read all the same
+	exact       exactCommits
 	found       map[string]gitstore.Hash // trees of repositories, by name
 	missing     map[string]error         // of the others
 
 	mounted gitstore.Hash // the tree with the repositories
-	outages *outages
 }
 
 // Pinned is a commit of another repository. It counts only where the fleet declares the repository with this name and
@@ -72,23 +68,29 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 	mounted, err := m.store.Graft(ctx, m.snap.Root(), fleet.MountDir, m.found)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return all(fmt.Errorf("the fleet has a directory %s, in which other repositories appear: rename it",
-			fleet.MountDir))
+		return all(errMountDir)
 	case err != nil:
 		return all(err)
 	}
 	m.mounted = mounted
-	m.outages.repositories = repositories
-	return m.store.Snapshot(ctx, mounted).OnLack(m.outages.lacks), m.missing
+	m.exact.outages.repositories = repositories
+	return m.store.Snapshot(ctx, mounted).OnLack(m.exact.outages.lacks), m.missing
 }
 
+var errMountDir = fmt.Errorf("the fleet has a directory %s, in which other repositories appear: rename it",
+	fleet.MountDir)
+
 // Exact implements fleet.Mounts.
-func (m *mounts) Exact() bool { return m.commits != nil }
+func (m *mounts) Exact() bool { return m.exact.commits != nil }
 
 // treeOf returns the tree of a repository's commit, and sets its commit.
 func (m *mounts) treeOf(ctx context.Context, r *fleet.Repository) (gitstore.Hash, error) {
 	if r.Exact {
-		return m.exact(ctx, r)
+		at, err := m.exact.tree(ctx, fleet.GitCommit{URL: r.URL, Commit: r.Wanted, Nested: r.Nested})
+		if err == nil {
+			r.Commit = r.Wanted
+		}
+		return at, err
 	}
 	if m.alone && len(m.only) == 0 {
 		return gitstore.Hash{}, errAlone
@@ -106,31 +108,6 @@ func (m *mounts) treeOf(ctx context.Context, r *fleet.Repository) (gitstore.Hash
 		r.Commit, r.Resolved = pin.Commit, pin.Resolved
 	}
 	return at, err
-}
-
-// exact returns the tree of a commit that nobody declares. The store computes the ids of what it gets, so the commit is
-// the one that was asked for.
-func (m *mounts) exact(ctx context.Context, r *fleet.Repository) (gitstore.Hash, error) {
-	at := fleet.GitCommit{URL: r.URL, Commit: r.Wanted, Nested: r.Nested}
-	commit, err := gitstore.ParseHash(r.Wanted)
-	if err == nil {
-		if m.fetching == nil {
-			m.fetching, m.end = context.WithTimeout(ctx, patience)
-		}
-		err = m.slow.fetch(ctx, m.fetching, m.commits, at)
-	}
-	var c gitstore.Commit
-	if err == nil {
-		c, err = m.store.Commit(ctx, commit)
-	}
-	if err != nil {
-		if _, again := errors.AsType[*AgainError](err); again || ctx.Err() != nil {
-			m.outages.note()
-		}
-		return gitstore.Hash{}, fmt.Errorf("commit %s cannot be fetched: %w", at, err)
-	}
-	r.Commit = r.Wanted
-	return c.Tree, nil
 }
 
 // allows reports whether the lock file pins a repository to one of the commits that are read all the same. The fleet
@@ -159,12 +136,12 @@ func (m *mounts) pinned(ctx context.Context, lock *fetch.Lock, r *fleet.Reposito
 		err = m.store.Ensure(ctx, commit)
 	}
 	if err != nil {
-		m.outages.note()
+		m.exact.outages.note()
 		return gitstore.Hash{}, fmt.Errorf("commit %s of %s cannot be fetched: %w", commit.Short(), r.URL, err)
 	}
 	c, err := m.store.Commit(ctx, commit)
 	if err != nil {
-		m.outages.note()
+		m.exact.outages.note()
 		return gitstore.Hash{}, err
 	}
 	return c.Tree, nil

@@ -64,7 +64,7 @@ func TestUnchangedDeclarationsAreNotReadAgain(t *testing.T) {
 		if n := declared(first, v); n != 0 {
 			t.Errorf("%s: %d clusters were read again", name, n)
 		}
-		data, err := v.contents.snap.ReadFile("m/x.yaml")
+		data, err := v.contents.files.now().ReadFile("m/x.yaml")
 		if want := edits["m/x.yaml"]; err != nil || want != "" && string(data) != want {
 			t.Errorf("%s: the view has the object %q: %v", name, data, err)
 		}

@@ -69,7 +69,7 @@ func (t *Target) Locate(err error) error {
 			return out
 		}
 	}
-	if _, err := t.view.contents.snap.Entry(input.File); input.File == "" || err != nil {
+	if _, err := t.view.contents.files.now().Entry(input.File); input.File == "" || err != nil {
 		out.Place = t.sourcePlace(input.File)
 	}
 	return out

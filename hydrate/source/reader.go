@@ -138,7 +138,7 @@ type View struct {
 	Problems fleet.Problems // only warnings
 
 	tree     gitstore.Hash
-	mounted  gitstore.Hash // the tree with the content of other repositories in fleet.MountDir; tree if there are none
+	mounted  gitstore.Hash // the tree with the repositories that the fleet names in fleet.MountDir; tree if there are none
 	contents *contents
 	outages  *outages
 	store    *gitstore.Store
@@ -146,7 +146,7 @@ type View struct {
 
 // Files returns the files of the commit with the content of other repositories in fleet.MountDir.
 func (v *View) Files(ctx context.Context) *gitstore.Snapshot {
-	return v.store.Snapshot(ctx, v.mounted).OnLack(v.outages.lacks)
+	return v.store.Snapshot(ctx, v.contents.files.now().Root()).OnLack(v.outages.lacks)
 }
 
 // Trust returns the signers that charts are held against.
@@ -170,11 +170,11 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	}
 	lost := &outages{}
 	m := &mounts{
-		store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost,
+		store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks),
 		credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree,
-		commits: r.fetcher(), slow: &r.slow, end: func() {}, found: map[string]gitstore.Hash{}, missing: map[string]error{},
+		exact: exactCommits{store: r.store, commits: r.fetcher(), slow: &r.slow, outages: lost, left: patience},
+		found: map[string]gitstore.Hash{}, missing: map[string]error{},
 	}
-	defer func() { m.end() }()
 	f, problems := r.moved(ctx, m.snap)
 	if f == nil {
 		loader := r.loader
@@ -192,7 +192,8 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		}
 	}
 	v := &View{Fleet: f, Problems: problems, tree: tree, mounted: m.mounted, outages: lost, store: r.store}
-	if v.contents, err = newContents(v.Files(ctx), r.archives, f.Repositories, newPins(ctx, r.pinner)); err != nil {
+	v.contents, err = newContents(newExactMounts(ctx, m), r.archives, f.Repositories, newPins(ctx, r.pinner))
+	if err != nil {
 		return nil, err
 	}
 	for _, c := range []*contents{v.contents, v.contents.locked} {

@@ -1,10 +1,14 @@
 package source
 
 import (
+	"path"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/sluice-gitops/sluice/internal/giturl"
+	"github.com/sluice-gitops/sluice/internal/treefs"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
 )
 
 func TestRemoteBases(t *testing.T) {
@@ -42,7 +46,7 @@ func TestRemoteBases(t *testing.T) {
 		"../base": "",
 		"base":    "",
 	} {
-		got, ok := bases.find(reference)
+		got, ok := bases.Find("apps/web/kustomization.yaml", reference)
 		if got != want || ok != (want != "") {
 			t.Errorf("%s: the result of find is %q", reference, got)
 		}
@@ -53,9 +57,23 @@ func TestRemoteBases(t *testing.T) {
 		"https://github.com/acme/other//base?ref=v9":       "",
 		"../base?ref=v9": "",
 	} {
-		if got := bases.Unpinned(reference); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+		got := ""
+		if err := bases.Unpinned(reference); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
 			t.Errorf("%s: the result of Unpinned is %q, want %q", reference, got, want)
 		}
+	}
+	rewrite := func(dir, text string) string {
+		t.Helper()
+		name := path.Join(dir, "kustomization.yaml")
+		tree := treefs.NewOverlay(fstest.MapFS{}, map[string][]byte{name: []byte(text)})
+		data, err := kustomize.Redirect(tree, bases).ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
 	}
 	before := `# a comment
 resources:
@@ -75,7 +93,7 @@ components: ["../../.repositories/next/debug"]
 patches:
 - path: https://github.com/acme/components//base?ref=v1.2.0
 `
-	if got := string(bases.rewrite("apps/web", []byte(before))); got != want {
+	if got := rewrite("apps/web", before); got != want {
 		t.Errorf("\nthe result of rewrite is %s", got)
 	}
 	for before, want := range map[string]string{ // several on one line
@@ -84,12 +102,12 @@ patches:
 		`{components: ["é/github.com/acme/components//x", github.com/acme/components//x], resources: [github.com/acme/components//x]}`: `{components: ["é/github.com/acme/components//x", ../.repositories/components/x], resources: [../.repositories/components/x]}`,
 		`{namePrefix: github.com/acme/components//x, resources: [github.com/acme/components//x]} # github.com/acme/components//x`:      `{namePrefix: github.com/acme/components//x, resources: [../.repositories/components/x]} # github.com/acme/components//x`,
 	} {
-		if got := string(bases.rewrite("web", []byte(before))); got != want {
+		if got := rewrite("web", before); got != want {
 			t.Errorf("\nthe result of rewrite is %s, want\n%s", got, want)
 		}
 	}
 	for _, text := range []string{"", "a", "[a/b]", "resources: x/y", "resources: [{a: b/c}]", "\x00/"} {
-		if got := string(bases.rewrite(".", []byte(text))); got != text {
+		if got := rewrite(".", text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}

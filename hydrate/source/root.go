@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -26,7 +25,7 @@ func (c *contents) root(p *fleet.PathSource) root {
 	if p.Edited == nil {
 		return root{p, c.bases, c.walker}
 	}
-	tree := newEditedRoot(c.bases, p)
+	tree := editedTree(c.bases, p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := p.Key()
@@ -48,7 +47,7 @@ func (r root) fileID(c *contents, name string) (string, error) {
 	if r.replaces(name) {
 		return fmt.Sprintf("edited %x", sha256.Sum256(r.Edited)), nil
 	}
-	e, err := c.snap.Entry(name)
+	e, err := c.files.now().Entry(name)
 	return e.Hash.String(), err
 }
 
@@ -57,22 +56,14 @@ func (r root) replaces(name string) bool {
 		slices.Contains(kustomize.FileNames(), path.Base(name))
 }
 
-// editedRoot is a commit's tree with the kustomization of one root replaced.
-type editedRoot struct {
-	*treefs.Overlay // of the tree of the bases
-	bases           *remoteBases
-}
-
-func newEditedRoot(bases *remoteBases, p *fleet.PathSource) editedRoot {
+// editedTree returns a commit's tree with the kustomization of one root replaced.
+func editedTree(bases *kustomize.Redirected, p *fleet.PathSource) kustomize.Tree {
 	files := map[string][]byte{}
 	for _, base := range kustomize.FileNames() {
 		name := path.Join(path.Clean(p.Path), base)
 		if _, err := bases.Stat(name); err == nil {
-			files[name] = bases.change(name, p.Edited)
+			files[name] = p.Edited
 		}
 	}
-	return editedRoot{treefs.NewOverlay(bases, files), bases}
+	return bases.Replacing(files)
 }
-
-// Unpinned implements kustomize.Pinned.
-func (t editedRoot) Unpinned(reference string) string { return t.bases.Unpinned(reference) }

@@ -53,8 +53,8 @@ type Options struct {
 	// Repositories are URLs of the repository. Without any, it is the one that most sources with a path in the commit
 	// name.
 	Repositories []string
-	// Pinned are commits of other repositories whose files are in the tree.
-	Pinned []Pinned
+	// Pinned are commits of other repositories whose files are in the tree, all in one directory.
+	Pinned []pinned.Commit
 	// Trunk is a revision that means the commit, besides HEAD.
 	Trunk string
 	// Clusters that destinations may name, and that cluster generators list.
@@ -62,13 +62,6 @@ type Options struct {
 	// Starting is called before an Application is built or an ApplicationSet is generated, with the name of the app
 	// that fails if it returns an error. Nil calls nothing.
 	Starting func(name string) error
-}
-
-// Pinned is a commit of another repository.
-type Pinned struct {
-	URL, Commit string
-	Dir         string // of its content in the tree; all are in one directory
-	Missing     string // why the content is missing; "" if it is there
 }
 
 // Cluster is a cluster as a cluster Secret describes it.
@@ -165,8 +158,8 @@ type Problem struct {
 	Cluster string // of all its Applications; "" if they may be on any
 	Origin  Origin
 	Message string
-	Lacks   *pinned.LackError // why the message is what it is; nil for other reasons
-	Foreign bool              // a server or another repository describes the Applications, not the commit
+	Err     error // whose text the message has; nil for none
+	Foreign bool  // a server or another repository describes the Applications, not the commit
 
 	Reads  []string        // files and directories that the Applications may be generated or built from
 	Object manifest.Object // the ApplicationSet; nil for a file
@@ -235,10 +228,9 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 				generated, read, err = i.generate(ctx, f.object)
 			}
 			if err != nil {
-				lack, _ := errors.AsType[*pinned.LackError](err) // nil for other reasons
 				i.problems = append(i.problems, Problem{
-					Lacks: lack,
-					App:   setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object),
+					Err: err,
+					App: setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object),
 					Origin:  f.origin,
 					Message: fmt.Sprintf("ApplicationSet %s: %v", f.object.Name(), err),
 					Foreign: foreign(f.object, err),

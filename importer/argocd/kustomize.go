@@ -2,13 +2,14 @@ package argocd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
-	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -26,7 +27,8 @@ func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string
 	if err != nil {
 		return Source{}, err
 	}
-	var tree kustomize.Tree = i.Tree
+	redirected := i.redirected()
+	var tree kustomize.Tree = redirected
 	root := &Root{Path: dir}
 	if k != nil {
 		edited, err := i.edited(k, dir, env)
@@ -34,11 +36,12 @@ func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string
 			return Source{}, fmt.Errorf("%s: %w", name, err)
 		}
 		if !bytes.Equal(edited, data) {
-			tree, root.Edited = treefs.NewOverlay(i.Tree, map[string][]byte{name: edited}), edited
+			tree, root.Edited = redirected.Replacing(map[string][]byte{name: edited}), edited
 		}
 		root.KubeVersion, root.APIVersions = k.KubeVersion, k.APIVersions
 	}
-	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).Charts()
+	mounts := cmp.Or(i.commit, i).mountDir()
+	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).Charts().Mounts(mounts)
 	charts, err := walker.ChartsOf(dir)
 	if err != nil {
 		return Source{}, err
@@ -50,9 +53,11 @@ func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string
 	if err != nil {
 		return Source{}, err
 	}
-	reads := make([]string, len(files))
+	var reads []string
 	for n := range files {
-		reads[n] = files[n].Path
+		if name := files[n].Path; mounts == "" || !strings.HasPrefix(name, mounts+"/") { // a commit does not change
+			reads = append(reads, name)
+		}
 	}
 	if len(charts) == 0 {
 		objects, err := i.Build(ctx, files, dir)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/importer/internal/pinned"
+	"github.com/sluice-gitops/sluice/internal/treefs"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
 )
 
 // contentOf returns an importer of the files that a source names, of the commit under review or of another one. Its
@@ -56,9 +58,25 @@ func (i *importer) other(dir string) (*importer, error) {
 	return &out, nil
 }
 
+// mountDir is the directory with the content of other repositories; "" if there are none.
+func (i *importer) mountDir() string {
+	if len(i.Pinned) == 0 {
+		return ""
+	}
+	return path.Dir(i.Pinned[0].Dir)
+}
+
 // mounted reports whether a directory has the content of other repositories.
-func (i *importer) mounted(dir string) bool {
-	return len(i.Pinned) > 0 && dir == path.Dir(i.Pinned[0].Dir)
+func (i *importer) mounted(dir string) bool { return dir != "" && dir == i.mountDir() }
+
+// redirected is the tree, in which kustomizations find the commits of other repositories that they name by their whole
+// ids.
+func (i *importer) redirected() *kustomize.Redirected {
+	commit := cmp.Or(i.commit, i)
+	if len(commit.Pinned) == 0 {
+		return kustomize.Redirect(i.Tree, pinned.Bases(nil))
+	}
+	return kustomize.Redirect(treefs.Graft{Tree: i.Tree, Dir: commit.mountDir(), From: commit.Tree}, pinned.Bases(commit.Pinned))
 }
 
 // placed returns a source with the paths of the tree that Import got.

@@ -22,7 +22,7 @@ func TestCommitOfAnotherRepository(t *testing.T) {
 			"-- .repositories/lib/app.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: of-lib}\n" +
 			"-- secret/c.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: hunter2}\n"
 	)
-	exact := argocd.Pinned{URL: "ssh://git@git.example.com/acme/lib.git", Commit: commit, Dir: ".repositories/lib"}
+	exact := pinned.Commit{URL: "ssh://git@git.example.com/acme/lib.git", Commit: commit, Dir: ".repositories/lib"}
 	missing := exact
 	missing.Missing = "connection refused"
 	at := func(fields string) string {
@@ -31,17 +31,17 @@ func TestCommitOfAnotherRepository(t *testing.T) {
 	for name, c := range map[string]struct {
 		source, want string
 		lacks        bool
-		has          []argocd.Pinned
+		has          []pinned.Commit
 	}{
-		"plain":          {source: "  source: " + at("path: plain"), has: []argocd.Pinned{exact}},
-		"chart":          {source: "  sources: [" + at("path: chart, helm: {valueFiles: [$lib/values.yaml]}") + ", " + at("ref: lib") + "]", has: []argocd.Pinned{exact}},
-		"out of it":      {source: "  source: " + at("path: out"), want: "leaves the repository", has: []argocd.Pinned{exact}},
-		"no directory":   {source: "  source: " + at("path: none"), want: `path: "none" is not a directory`, has: []argocd.Pinned{exact}},
-		"it is missing":  {source: "  source: " + at("path: plain"), want: "is missing: connection refused", has: []argocd.Pinned{missing}},
+		"plain":          {source: "  source: " + at("path: plain"), has: []pinned.Commit{exact}},
+		"chart":          {source: "  sources: [" + at("path: chart, helm: {valueFiles: [$lib/values.yaml]}") + ", " + at("ref: lib") + "]", has: []pinned.Commit{exact}},
+		"out of it":      {source: "  source: " + at("path: out"), want: "leaves the repository", has: []pinned.Commit{exact}},
+		"no directory":   {source: "  source: " + at("path: none"), want: `path: "none" is not a directory`, has: []pinned.Commit{exact}},
+		"it is missing":  {source: "  source: " + at("path: plain"), want: "is missing: connection refused", has: []pinned.Commit{missing}},
 		"nothing":        {source: "  source: " + at("path: plain"), want: "is not this repository", lacks: true},
-		"a branch":       {source: `  source: {repoURL: "` + url + `", targetRevision: main, path: plain}`, want: `the revision "main" can move`, has: []argocd.Pinned{exact}},
-		"a number":       {source: `  source: {repoURL: "` + url + `", targetRevision: ` + commit + `, path: plain}`, want: "targetRevision is a number in YAML, not text (quote it)", has: []argocd.Pinned{exact}},
-		"no commit here": {source: `  source: {repoURL: "https://git.example.com/acme/fleet", targetRevision: "` + strings.Repeat("3", 40) + `", path: plain}`, want: "is not the one under review", lacks: true, has: []argocd.Pinned{exact}},
+		"a branch":       {source: `  source: {repoURL: "` + url + `", targetRevision: main, path: plain}`, want: `the revision "main" can move`, has: []pinned.Commit{exact}},
+		"a number":       {source: `  source: {repoURL: "` + url + `", targetRevision: ` + commit + `, path: plain}`, want: "targetRevision is a number in YAML, not text (quote it)", has: []pinned.Commit{exact}},
+		"no commit here": {source: `  source: {repoURL: "https://git.example.com/acme/fleet", targetRevision: "` + strings.Repeat("3", 40) + `", path: plain}`, want: "is not the one under review", lacks: true, has: []pinned.Commit{exact}},
 	} {
 		o := options(app(c.source+"\n") + files)
 		o.Pinned = c.has

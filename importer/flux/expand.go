@@ -9,7 +9,6 @@ import (
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 
-	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -210,8 +209,8 @@ func (c *cluster) build(ctx context.Context, a view, dir string,
 	if err != nil {
 		return nil, nil, err
 	}
-	tree := treefs.NewOverlay(a, map[string][]byte{name: data})
-	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).AnyFile()
+	tree := c.redirected(a).Replacing(map[string][]byte{name: data})
+	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).AnyFile().Mounts(c.mountDir())
 	names, err := walker.Closure(dir)
 	if err != nil {
 		return nil, nil, err

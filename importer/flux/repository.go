@@ -15,6 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/importer/internal/pinned"
 	"github.com/sluice-gitops/sluice/internal/giturl"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/treefs"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
 )
 
 // Repository is another repository of the fleet, at the commit that sluice.lock pins.
@@ -134,14 +136,35 @@ func (i *Importer) listed(name, dir string) (*content, error) {
 	return out, nil
 }
 
-// mounted reports whether a directory of the tree has the content of other repositories.
-func (i *Importer) mounted(dir string) bool {
-	return len(i.others) > 0 && dir == path.Dir(i.others[0].Dir)
+// mountDir is the directory of the tree with the content of other repositories; "" if there are none.
+func (i *Importer) mountDir() string {
+	if len(i.others) == 0 {
+		return ""
+	}
+	return path.Dir(i.others[0].Dir)
 }
+
+// mounted reports whether a directory of the tree has the content of other repositories.
+func (i *Importer) mounted(dir string) bool { return dir != "" && dir == i.mountDir() }
 
 // elsewhere reports whether a file of the tree is one of another repository.
 func (i *Importer) elsewhere(name string) bool {
-	return len(i.others) > 0 && strings.HasPrefix(name, path.Dir(i.others[0].Dir)+"/")
+	return len(i.others) > 0 && strings.HasPrefix(name, i.mountDir()+"/")
+}
+
+// redirected is an artifact in which kustomizations find the commits of other repositories that they name by their
+// whole ids.
+func (i *Importer) redirected(a view) *kustomize.Redirected {
+	var have pinned.Bases
+	for _, r := range i.others {
+		if r.Exact {
+			have = append(have, pinned.Commit{URL: r.URL, Commit: r.Commit, Dir: r.Dir, Missing: r.Missing})
+		}
+	}
+	if len(have) == 0 {
+		return kustomize.Redirect(a, have)
+	}
+	return kustomize.Redirect(treefs.Graft{Tree: a, Dir: i.mountDir(), From: i.tree}, have)
 }
 
 // agrees fails if Flux fetches another commit than the pinned one. A branch or tag agrees if it is the pinned one: the

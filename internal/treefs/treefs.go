@@ -1,5 +1,5 @@
-// Package treefs has decorators of read-only trees of files, such as the snapshot of a commit: Overlay, Edit and
-// Record. Paths are slash-separated and relative to the root, which is `.`.
+// Package treefs has decorators of read-only trees of files, such as the snapshot of a commit: Overlay, Edit, Graft
+// and Record. Paths are slash-separated and relative to the root, which is `.`.
 //
 // A decorator is as safe for concurrent use as the tree and the function that it wraps.
 package treefs
@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"strings"
 	"time"
 )
 
@@ -63,6 +64,27 @@ func (e Edit) ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	return e.Change(name, data), nil
+}
+
+// Graft is a tree in which a folder has the content of the same folder of another tree.
+type Graft struct {
+	Tree
+
+	Dir  string // hides what Tree has there
+	From Tree
+}
+
+// ReadFile returns the content of a file.
+func (g Graft) ReadFile(name string) ([]byte, error) { return g.of(name).ReadFile(name) }
+
+// Stat describes a file or folder.
+func (g Graft) Stat(name string) (fs.FileInfo, error) { return g.of(name).Stat(name) }
+
+func (g Graft) of(name string) Tree {
+	if name == g.Dir || strings.HasPrefix(name, g.Dir+"/") {
+		return g.From
+	}
+	return g.Tree
 }
 
 // FS is a tree of files whose folders can be listed.

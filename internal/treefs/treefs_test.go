@@ -116,3 +116,23 @@ func TestDescriptions(t *testing.T) {
 		t.Errorf("missing file: got %v, want an error that wraps fs.ErrNotExist", err)
 	}
 }
+
+func TestGraft(t *testing.T) {
+	t.Parallel()
+	g := treefs.Graft{
+		Tree: fstest.MapFS{"a/b.yaml": {Data: []byte("own")}, "other/hidden.yaml": {Data: []byte("own")}},
+		Dir:  "other",
+		From: fstest.MapFS{"a/b.yaml": {Data: []byte("from")}, "other/x/b.yaml": {Data: []byte("from")}},
+	}
+	for name, want := range map[string]string{"a/b.yaml": "own", "other/x/b.yaml": "from"} {
+		if got := read(t, g, name); got != want {
+			t.Errorf("content of %s: got %q, want %q", name, got, want)
+		}
+	}
+	if at, err := g.Stat("other"); err != nil || !at.IsDir() {
+		t.Errorf("stat of the grafted folder: got %v, %v, want a folder", at, err)
+	}
+	if _, err := g.ReadFile("other/hidden.yaml"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that the grafted folder hides: got %v, want an error that wraps fs.ErrNotExist", err)
+	}
+}

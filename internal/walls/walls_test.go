@@ -156,7 +156,7 @@ func forbidden() map[string][]string {
 		"fleet/internal/yamlnode":  append(own("fleet", "gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),
 
 		"importer/internal/layered":   append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
-		"importer/internal/pinned":    append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
+		"importer/internal/pinned":    append(own("fleet", "gitstore", "renderer/fetch", "renderer/worker"), goGit),
 		"importer/internal/reach":     append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"importer/internal/templates": append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"importer/internal/wire": append(own("fleet", "gitstore", "hydrate", "renderer"), goGit, helm, "net/http",

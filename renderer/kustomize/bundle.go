@@ -45,12 +45,6 @@ func (w *Walker) written(name string, data []byte) []byte {
 	return data
 }
 
-// Pinned is a Tree with files of other repositories at pinned commits. Unpinned returns why it has no files for a URL
-// of a repository that it knows, and what to do; "" for other URLs.
-type Pinned interface {
-	Unpinned(reference string) string
-}
-
 func lstat(tree Tree, name string) (fs.FileInfo, error) {
 	if links, ok := tree.(fs.ReadLinkFS); ok {
 		return links.Lstat(name)

@@ -81,6 +81,7 @@ func wantedFlag(query string) string {
 	switch {
 	case version.MatchString(wanted) && len(wanted) < commit:
 		return " --tags " + wanted
+	case shortID.MatchString(wanted): // no name of a branch
 	case plainWords.MatchString(wanted) && len(wanted) < commit:
 		return " --branch " + wanted
 	}

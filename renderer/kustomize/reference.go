@@ -129,12 +129,7 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	case ref == "":
 		return "", nil, at.refuse(ref, "is empty: name a path or remove the entry")
 	case remote.MatchString(ref):
-		if pins, ok := tree.(Pinned); ok && pins.Unpinned(ref) != "" {
-			return "", nil, at.refuse(ref, "%s", pins.Unpinned(ref))
-		}
-		return "", nil, at.refuse(ref,
-			"is remote: only paths inside %s are allowed; copy it there and name the path, or pin its repository: `%s`",
-			at.bounds(), pinCommand(ref))
+		return "", nil, refuseRemote(tree, ref, at)
 	case path.IsAbs(ref):
 		return "", nil, at.refuse(ref, "is an absolute path: write it relative to the kustomization's directory")
 	case strings.ContainsAny(ref, "\\\x00\n"):
@@ -164,6 +159,26 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 // absent reports whether a tree's error means that the path does not exist or goes through a file.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// shortID matches what can be the id of a commit in part.
+var shortID = regexp.MustCompile(`^[0-9a-f]{7,39}$`)
+
+// refuseRemote returns the error of a remote base that a tree does not have.
+func refuseRemote(tree Tree, ref string, at place) error {
+	if bases, ok := tree.(interface{ Unpinned(reference string) error }); ok {
+		if err := bases.Unpinned(ref); err != nil {
+			return at.refuse(ref, "%w", err)
+		}
+	}
+	if r, ok := ParseRemote(ref); ok && shortID.MatchString(r.Ref) && !version.MatchString(r.Ref) {
+		return at.refuse(ref,
+			"is remote, and %s can be a part of a commit's id: write all 40 digits, which need no declaration, or pin its repository: `%s`",
+			r.Ref, pinCommand(ref))
+	}
+	return at.refuse(ref,
+		"is remote: only paths inside %s are allowed; copy it there and name the path, or pin its repository: `%s`",
+		at.bounds(), pinCommand(ref))
 }
 
 // noLink refuses a path that is a symbolic link or submodule, or goes through one.
