@@ -43,18 +43,39 @@ func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// HasReferences reports whether a file, or one of those below a folder, has references.
-func (f *Fleet) HasReferences(name string) (bool, error) {
-	id, err := f.contentID(name)
+// CheckComponent returns the first error of ComponentFile for the files below a component's folder; nil if all
+// references can be replaced. It reads files through links, and no chart: no reference is replaced in one.
+func (f *Fleet) CheckComponent(t Target, dir string) error {
+	id, err := f.contentID(dir)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", dir, err)
 	}
-	refs, err := f.references(id, name)
-	return len(refs) > 0, err
+	if refs, err := f.references(id, dir); err != nil || len(refs) == 0 {
+		return err
+	}
+	entries, err := f.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case e.IsDir() && f.Has(path.Join(name, "Chart.yaml")): // of helmCharts
+		case e.IsDir():
+			err = f.CheckComponent(t, name)
+		case e.Type().IsRegular():
+			var data []byte
+			if data, err = f.tree.ReadFile(name); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			_, err = t.ComponentFile(name, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
-
-// ComponentText reads a file of a component, also through links.
-func (f *Fleet) ComponentText(name string) ([]byte, error) { return f.tree.ReadFile(name) }
 
 func isKustomization(name string) bool {
 	switch path.Base(name) {

@@ -253,8 +253,8 @@ func (f *Fleet) IsComponent(dir string) bool {
 		})
 }
 
-// TemplatePaths returns the paths that a path template of a layer has for a target.
-func TemplatePaths(t Target, l Layer, template string) []string {
+// Paths returns the paths that a path template of the layer has for a target.
+func (l Layer) Paths(t Target, template string) []string {
 	skipped := slices.Contains(t.App.Spec.SkipLayers, l.Name)
 	var out []string
 	for _, in := range templateBases(t, "", template, skipped) {

@@ -119,8 +119,8 @@ func (i *Imported) unplaced() Problem {
 	}
 }
 
-// UnplacedProblems returns the problems of the imported targets that have no cluster.
-func UnplacedProblems(f *Fleet) Problems {
+// PlacementProblems returns the problems of the imported targets that have no cluster.
+func (f *Fleet) PlacementProblems() Problems {
 	var out Problems
 	for _, t := range f.unread {
 		if t.Cluster == "" {

@@ -34,7 +34,7 @@ func Targets(ctx context.Context, f *fleet.Fleet) fleet.Problems {
 			Hint: "run it again",
 		}}
 	}
-	out := slices.Concat(gather(targets, found), unusedFiles(ctx, f), fleet.UnplacedProblems(f))
+	out := slices.Concat(gather(targets, found), unusedFiles(ctx, f), f.PlacementProblems())
 	return out.Sorted()
 }
 
@@ -57,7 +57,7 @@ func (tc targetChecks) all(t fleet.Target) []error {
 		}
 	}
 	for _, c := range selected.Components {
-		if err := tc.component(t, c.Path); err != nil {
+		if err := tc.fleet.CheckComponent(t, c.Path); err != nil {
 			out = append(out, err)
 		}
 	}
@@ -103,40 +103,6 @@ func (tc targetChecks) missing(s fleet.Source) string {
 		return fmt.Sprintf("there is no kustomization.yaml in %s", p)
 	}
 	return ""
-}
-
-// component replaces the references of a component's files, if there are any.
-func (tc targetChecks) component(t fleet.Target, dir string) error {
-	if refers, err := tc.fleet.HasReferences(dir); err != nil || !refers {
-		return err
-	}
-	entries, err := tc.fleet.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
-	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		if e.IsDir() && tc.fleet.Has(path.Join(name, "Chart.yaml")) {
-			continue // no reference is replaced in a chart of helmCharts
-		}
-		if e.IsDir() {
-			if err := tc.component(t, name); err != nil {
-				return err
-			}
-			continue
-		}
-		if !e.Type().IsRegular() {
-			continue
-		}
-		data, err := tc.fleet.ComponentText(name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if _, err := t.ComponentFile(name, data); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // gather merges problems that differ only in the cluster.

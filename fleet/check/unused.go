@@ -49,7 +49,7 @@ type unused struct {
 func (u *unused) template(ctx context.Context, l fleet.Layer, template string, targets []fleet.Target) {
 	layer, paths := l.Name, map[string]bool{}
 	for _, t := range targets {
-		for _, p := range fleet.TemplatePaths(t, l, template) {
+		for _, p := range l.Paths(t, template) {
 			paths[p] = true
 		}
 	}
