@@ -68,10 +68,6 @@ func (fc fleetChecks) routine() {
 			}
 		}
 	}
-	if r.Charts != "" && r.Charts != "patch" && r.Charts != RoutineNone {
-		fc.errorf(fc.file, []string{"spec", "routine", "charts"}, "patch or none", "there is no rule %q for charts%s",
-			r.Charts, nearest.DidYouMean(r.Charts, []string{"patch", RoutineNone}))
-	}
 }
 
 // Production reports whether an environment serves users, by spec.risk.production or by its place in the promotion

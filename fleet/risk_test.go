@@ -74,7 +74,7 @@ func TestRoutineIsChecked(t *testing.T) {
 		"{images: [/ghcr.io/x]}":        `"/ghcr.io/x": the pattern begins with a slash`,
 		"{environments: ['[']}":         `"[": the segment "[" is not a pattern`,
 		"{files: [../x]}":               `"../x": the pattern leaves the repository`,
-		"{charts: pach}":                `there is no rule "pach" for charts, did you mean patch?`,
+		"{charts: pach}":                `spec.routine.charts: unknown value "pach", did you mean patch?`,
 		"{images: ['ghcr.io/acme/**']}": "",
 	} {
 		_, problems := loadRisk(t, "[{name: dev}]", "{}\n  routine: "+rules)
