@@ -279,6 +279,41 @@ func TestCommandPositions(t *testing.T) {
 	}
 }
 
+// Who writes a command in a form that is not executed learns how to write it. Nobody else gets an answer.
+func TestNearCommands(t *testing.T) {
+	for name, test := range map[string]struct{ body, want string }{
+		"a capital":            {"/Sluice halt prod", "line 1: a command is written in lower case (write /sluice halt prod at the beginning of a line of its own)"},
+		"capitals":             {"x\n/SLUICE Halt prod\n", "line 2: a command is written in lower case (write /sluice halt prod at"},
+		"a list item":          {"- /sluice approve prod", "a command in a list is not executed (write /sluice approve prod at"},
+		"a numbered list":      {"1. /sluice approve prod", "a command in a list"},
+		"backticks":            {"please\n\n`/sluice approve prod`\n", "line 3: a command in backticks is not executed"},
+		"a list and backticks": {"* `/sluice approve prod`", "a command in a list"},
+		"indented":             {"  /sluice halt prod", ""},
+		"a lazy quotation":     {"> a\n/sluice halt prod", ""},
+		"beside a command":     {"/sluice help\n\n- /sluice halt prod", ""},
+		"a fence":              {"```\n- /sluice halt prod\n```", ""},
+		"quoted":               {"> /Sluice halt prod", ""},
+		"in a sentence":        {"use `/sluice halt prod` to stop", ""},
+		"explained":            {"- `/sluice halt prod`: stops the rollout", ""},
+		"no command":           {"/Sluice is nice", ""},
+		"an HTML comment":      {"<!--\n/Sluice halt prod\n-->", ""},
+		"a name":               {"- /sluices halt prod", ""},
+	} {
+		commands, problems := command.Parse(test.body)
+		got := ""
+		if len(problems) > 0 {
+			got = problems[0].String()
+		}
+		want := 0
+		if name == "beside a command" {
+			want = 1
+		}
+		if len(commands) != want || len(problems) > 1 || test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%s: got commands %v, problems %v, want the problem %q", name, commands, problems, test.want)
+		}
+	}
+}
+
 func TestLinesAreNumbered(t *testing.T) {
 	got, problems := command.Parse("hello\n\n/sluice help\n\n> x\n\n/sluice hepl\n")
 	if len(got) != 1 || got[0].Line != 3 || got[0].Text != "/sluice help" {

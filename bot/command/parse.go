@@ -28,12 +28,16 @@ const (
 
 // Parse reads the commands of a comment. A line is a command if it begins with /sluice at column 0 and is
 // plain text of the comment: not code, a quotation, a formula, or a part of a list, a link or HTML. A line
-// that begins like a command and cannot be read is a problem. The time of Parse grows linearly with the
+// that begins like a command and cannot be read is a problem. So is, in a comment without commands, a line that would
+// be one without a list, backticks or capitals. The time of Parse grows linearly with the
 // comment.
 func Parse(body string) ([]Command, []Problem) {
 	body = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(body)
 	if !candidate(body) {
-		return nil, nil
+		if len(body) > maxBody {
+			return nil, nil
+		}
+		return nil, nearCommands(body)
 	}
 	if len(body) > maxBody {
 		return nil, []Problem{{
@@ -66,6 +70,9 @@ func Parse(body string) ([]Command, []Problem) {
 		}
 		c.Line, c.Text = l.number, l.text
 		commands = append(commands, c)
+	}
+	if len(commands)+len(problems) == 0 {
+		problems = nearCommands(body)
 	}
 	return commands, problems
 }
