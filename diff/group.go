@@ -11,8 +11,61 @@ import (
 )
 
 func compareGroups(a, b Group) int {
-	return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), cmp.Compare(len(b.Clusters), len(a.Clusters)),
+	return cmp.Or(cmp.Compare(a.harm(), b.harm()), cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), cmp.Compare(len(b.Clusters), len(a.Clusters)),
 		cmp.Compare(a.App, b.App), cmp.Compare(a.Clusters[0], b.Clusters[0]), cmp.Compare(a.ID, b.ID))
+}
+
+// Harm orders kinds of changes by what a reader must see first; 0 is the worst. Within a kind, the risk counts.
+type Harm int
+
+// The harms.
+const (
+	HarmLoss     Harm = iota // objects are removed or data is lost
+	HarmRefused              // the API server refuses the change
+	HarmSecurity             // rights or access are widened
+	HarmRollout              // pods are replaced, or fewer of them run
+	HarmOther
+)
+
+// Harm returns the harm of a kind of effect.
+func (e EffectName) Harm() Harm {
+	switch e {
+	case EffectDataLoss, EffectCRDRemoved, EffectCRDVersion, EffectNamespaceGone, EffectStatefulGone,
+		EffectEnvironmentGone, EffectEmptied, EffectLargeLoss, EffectRemoved:
+		return HarmLoss
+	case EffectImmutable, EffectStorageShrinks:
+		return HarmRefused
+	case EffectRBACWidened, EffectHostAccess:
+		return HarmSecurity
+	case EffectRolls, EffectZeroReplicas, EffectImage, EffectRecreated, EffectRerun, EffectHook, EffectReplicasCut,
+		EffectNoDisruption:
+		return HarmRollout
+	}
+	return HarmOther
+}
+
+// Harm returns the worst harm of a change.
+func (o *ObjectChange) Harm() Harm {
+	out := HarmOther
+	if o.Verb == Removed && !o.Orphaned() {
+		out = HarmLoss
+	}
+	if o.Rolls {
+		out = min(out, HarmRollout)
+	}
+	for _, e := range o.Effects {
+		out = min(out, e.Name.Harm())
+	}
+	return out
+}
+
+// harm returns the worst harm of the objects of a group.
+func (g *Group) harm() Harm {
+	out := HarmOther
+	for i := range g.Objects {
+		out = min(out, g.Objects[i].Harm())
+	}
+	return out
 }
 
 func (m *mergedGroup) group(names *namer) Group {

@@ -356,3 +356,27 @@ func TestRemovalsDoNotDependOnTheManifest(t *testing.T) {
 		t.Errorf("%d groups, want one of 4 clusters that shows c0: %+v", len(set.Groups), set.Groups)
 	}
 }
+
+// Groups stand in the order of their harm, then of their risk.
+func TestGroupsByHarm(t *testing.T) {
+	target := func(app, before, after string) diff.Target {
+		return diff.Target{
+			App: app, Cluster: "c", Environment: "prod", Sync: diff.SyncArgoCD, Before: objects(t, before), After: objects(t, after),
+		}
+	}
+	config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {a: VALUE}\n"
+	set := diff.Compare([]diff.Target{
+		target("config", config, strings.Replace(config, "VALUE", "other", 1)),
+		target("image", deployment, strings.Replace(deployment, "1.2.0", "1.3.0", 1)),
+		target("refused", deployment, strings.Replace(deployment, "matchLabels: {app: web}", "matchLabels: {app: other}", 1)),
+		target("host", daemon, strings.Replace(daemon, "      containers:", "      hostPID: true\n      containers:", 1)),
+		target("removed", config, ""),
+	}, nil, []string{"prod"}, clusters(nil))
+	var got []string
+	for _, g := range set.Groups {
+		got = append(got, g.App)
+	}
+	if want := "removed refused host image config"; strings.Join(got, " ") != want {
+		t.Errorf("order of the groups: got %v, want %s", got, want)
+	}
+}

@@ -7,6 +7,7 @@
 package diff
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -59,7 +60,7 @@ type Withheld struct {
 
 // ChangeSet is the difference between two renderings.
 type ChangeSet struct {
-	Groups   []Group    `json:"groups"`   // by risk, then by reach
+	Groups   []Group    `json:"groups"`   // by harm, risk and number of clusters
 	Apps     []App      `json:"apps"`     // in the order of their first group
 	Withheld []Withheld `json:"withheld"` // by app, environment and cluster
 	Compared int        `json:"compared"` // number of targets, without the withheld ones
@@ -155,6 +156,27 @@ type Group struct {
 	// BaseUnknown says that the targets cannot be rendered at the base: the objects of the head are all shown, as
 	// added, and are new or changed.
 	BaseUnknown bool `json:"baseUnknown,omitempty"`
+	// Cause is the only changed place that all targets of the group read; nil if there are several, or it is not known.
+	Cause *Cause `json:"cause,omitempty"`
+}
+
+// Cause is a place in the source repository.
+type Cause struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"` // of the head; 0 if several parts of the file change
+	// the other repository whose pinned commit changes; "" for a file of the fleet itself
+	Repository string `json:"repository,omitempty"`
+}
+
+// String returns the place: charts/web/templates/deployment.yaml:14.
+func (c *Cause) String() string {
+	switch {
+	case c.Repository != "":
+		return "the pin of " + c.Repository
+	case c.Line > 0:
+		return fmt.Sprintf("%s:%d", c.File, c.Line)
+	}
+	return c.File
 }
 
 // Reach describes clusters that have an app by what they have in common: `prod/*` are all of an environment,

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // template hashes changes with the cluster's own values replaced by their references. Changes that differ only in
@@ -124,35 +126,11 @@ func (t *template) text(s string) string {
 		}
 		const part = 2 // bytes: a single character inside a text may match by coincidence
 		if len(value) >= part && strings.Contains(s, value) {
-			if out := replaceWords(s, value, "\x02"+reference+"\x03"); out != s {
+			if out := safetext.ReplaceWords(s, value, "\x02"+reference+"\x03"); out != s {
 				t.hits[reference] = true
 				s = out
 			}
 		}
 	}
 	return s
-}
-
-func replaceWords(s, old, by string) string {
-	var out strings.Builder
-	for at := 0; ; {
-		i := strings.Index(s[at:], old)
-		if i < 0 {
-			out.WriteString(s[at:])
-			return out.String()
-		}
-		i += at
-		end := i + len(old)
-		out.WriteString(s[at:i])
-		if i > 0 && wordByte(s[i-1]) || end < len(s) && wordByte(s[end]) {
-			out.WriteString(old)
-		} else {
-			out.WriteString(by)
-		}
-		at = end
-	}
-}
-
-func wordByte(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
 }

@@ -88,3 +88,30 @@ func (f *Fleet) declaredIn(declared map[string]bool) {
 		declared[s.File()] = true
 	}
 }
+
+// Readers returns the targets of two commits that read a changed file, as cluster and app. Only some apps are looked
+// at. any says that every target may depend on the file: it declares clusters, or has settings. The cost grows with the
+// number of clusters and apps. Fleets that import what other tools declare are not covered.
+func Readers(base, head *Fleet, file string, apps map[string]bool, reach Reach) (found map[[2]string]bool, any bool) {
+	a := &affected{base: base, head: head, found: map[[2]string]bool{}}
+	declared := map[string]bool{File: true, "sluice.lock": true}
+	for _, f := range []*Fleet{base, head} {
+		var some []*App
+		for _, app := range appsNear(f, []string{file}) {
+			if !apps[app.Name] {
+				continue
+			}
+			if some = append(some, app); app.File == file {
+				a.addApp(f, app)
+			}
+		}
+		a.look(f, some, newChanges(append(f.linked([]string{file}, some), file)), reach)
+		f.declaredIn(declared)
+	}
+	for _, f := range []*Fleet{base, head} {
+		for _, app := range f.Apps {
+			delete(declared, app.File)
+		}
+	}
+	return a.found, declared[file]
+}

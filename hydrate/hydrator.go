@@ -149,6 +149,16 @@ func (h *Hydrator) Claims(ctx context.Context, base, head *source.View) (map[str
 	return h.sources.Claims(ctx, base, head)
 }
 
+// ChangedPaths returns the paths that differ between two views; see source.Reader.ChangedPaths.
+func (h *Hydrator) ChangedPaths(ctx context.Context, base, head *source.View) ([]string, error) {
+	return h.sources.ChangedPaths(ctx, base, head)
+}
+
+// Readers returns the targets that read a path that differs between two views; see fleet.Readers.
+func (h *Hydrator) Readers(base, head *source.View, path string, apps map[string]bool) (found map[[2]string]bool, any bool) {
+	return h.sources.Readers(base, head, path, apps)
+}
+
 // Count returns a number with its noun: "1 app", "2 apps", "2 branches".
 func Count(n int, noun string) string {
 	switch {

@@ -24,10 +24,67 @@ type CautionItem struct {
 	Group   *diff.Group
 	Object  *diff.ObjectChange
 	Message string
+	Objects int // for which the item stands: of the group, and the same ones of other apps
+	Others  int // other apps on which the change is the same
+}
+
+// subject names what an item is about: Deployment web/web and 2 more of web.
+func (i *CautionItem) subject(name naming) string {
+	out := name(i.Object.Title())
+	if more := i.Objects/(1+i.Others) - 1; more > 0 {
+		out += " and " + Number(more) + " more"
+	}
+	out += " of " + name(i.Group.App)
+	if i.Others > 0 {
+		out += " and " + Count(i.Others, "other app")
+	}
+	return out
+}
+
+// Rest is the number of objects, counted once, for which no item stands.
+func (c *Caution) Rest() int {
+	out := c.Kinds
+	for i := range c.Items {
+		out -= c.Items[i].Objects
+	}
+	return out
+}
+
+// removals are the groups that remove objects whose removal has no graver effect of its own. A single group needs
+// none: its line says it.
+func removals(c *diff.ChangeSet, most int) *Caution {
+	out := &Caution{Name: diff.EffectRemoved, Risk: diff.RiskHigh}
+	for _, e := range Entries(pointers(c.Groups)) {
+		g := e.Group
+		item := CautionItem{Group: g, Others: len(e.Others)}
+		for j := range g.Objects {
+			o := &g.Objects[j]
+			if o.Verb != diff.Removed || o.Orphaned() || o.Risk.Rank() > diff.RiskHigh.Rank() ||
+				slices.ContainsFunc(o.Effects, func(e diff.Effect) bool { return e.Risk.Rank() <= diff.RiskHigh.Rank() }) {
+				continue
+			}
+			if item.Object == nil {
+				item.Object = o
+			}
+			item.Objects += 1 + len(e.Others)
+			out.Kinds += 1 + len(e.Others)
+			out.Total += len(g.Clusters) * (1 + len(e.Others))
+			if o.Risk.Rank() < out.Risk.Rank() {
+				out.Risk = o.Risk
+			}
+		}
+		if item.Object != nil && len(out.Items) < most {
+			out.Items = append(out.Items, item)
+		}
+	}
+	if out.Kinds == 0 || len(c.Groups) == 1 {
+		return nil
+	}
+	return out
 }
 
 // add counts the effect of an object with the given index. Several effects of one kind count once.
-func (c *Caution) add(g *diff.Group, o *diff.ObjectChange, effect, most int) {
+func (c *Caution) add(g *Entry, o *diff.ObjectChange, effect, most int) {
 	e := o.Effects[effect]
 	if e.Risk.Rank() < c.Risk.Rank() {
 		c.Risk = e.Risk
@@ -35,22 +92,24 @@ func (c *Caution) add(g *diff.Group, o *diff.ObjectChange, effect, most int) {
 	if slices.ContainsFunc(o.Effects[:effect], func(other diff.Effect) bool { return other.Name == e.Name }) {
 		return
 	}
-	c.Kinds++
-	c.Total += len(g.Clusters)
+	objects := 1 + len(g.Others)
+	c.Kinds += objects
+	c.Total += len(g.Clusters) * objects
 	if len(c.Items) < most {
-		c.Items = append(c.Items, CautionItem{g, o, e.Message})
+		c.Items = append(c.Items, CautionItem{
+			Group: g.Group, Object: o, Message: e.Message, Objects: objects, Others: len(g.Others),
+		})
 	}
 }
 
 const cautionItems = 4 // of one kind that are listed; the others are counted
 
-// Cautions returns the effects of critical and high risk by kind, the gravest first. It lists at most most items of a
-// kind and counts the others.
+// Cautions returns the effects of critical and high risk by kind, ordered by harm and then by risk. It lists at most
+// most items of a kind and counts the others.
 func Cautions(c *diff.ChangeSet, most int) []*Caution {
 	byName := map[diff.EffectName]*Caution{}
 	var out []*Caution
-	for i := range c.Groups {
-		g := &c.Groups[i]
+	for _, g := range Entries(pointers(c.Groups)) {
 		for j := range g.Objects {
 			o := &g.Objects[j]
 			for k, e := range o.Effects {
@@ -67,8 +126,12 @@ func Cautions(c *diff.ChangeSet, most int) []*Caution {
 			}
 		}
 	}
+	if one := removals(c, most); one != nil {
+		out = append(out, one)
+	}
 	slices.SortStableFunc(out, func(a, b *Caution) int {
-		return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Name.Harm(), b.Name.Harm()), cmp.Compare(a.Risk.Rank(), b.Risk.Rank()),
+			cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -76,6 +139,7 @@ func Cautions(c *diff.ChangeSet, most int) []*Caution {
 // EffectWords describes a kind of effect in a few words.
 func EffectWords(name diff.EffectName) string {
 	words, ok := map[diff.EffectName]string{
+		diff.EffectRemoved:        "Objects are removed",
 		diff.EffectImmutable:      "The cluster refuses the change",
 		diff.EffectDependsOnSync:  "The result depends on the sync tool",
 		diff.EffectDataLoss:       "Data may be lost",

@@ -2,7 +2,9 @@ package report
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,12 +22,16 @@ type FindingGroup struct {
 // Breach is one object that breaks a rule, in all environments.
 type Breach struct {
 	Object, App, Path, File string
-	Where                   []string // prod/eu-1a, staging (40)
+	Where                   []string // prod/eu-1a, staging (40); or as the changes name the same clusters: class=edge (12)
+
+	clusters map[string]bool
 }
 
-// GroupFindings groups findings of equal rule, severity, message and hint. Groups are ordered by severity, then by
-// rule; environments and objects keep their order.
-func GroupFindings(list []Finding) []*FindingGroup {
+// GroupFindings groups findings of equal rule and severity whose message and hint are equal apart from the names of the
+// app, of the object and of its namespace. In the message and the hint of several objects, NAME stands for a name in
+// which they differ. Groups are ordered by severity, then by rule; environments and objects keep their order. Clusters
+// of which a change is named as a whole have that name; c may be nil.
+func GroupFindings(list []Finding, c *diff.ChangeSet) []*FindingGroup {
 	type key struct {
 		rule, message, hint, docs string
 		severity                  Severity
@@ -36,16 +42,59 @@ func GroupFindings(list []Finding) []*FindingGroup {
 	var out []*FindingGroup
 	for i := range sorted {
 		f := &sorted[i]
-		k := key{f.Rule, f.Message, f.Hint, f.Docs, f.Severity}
+		own := ownNames(f.App, &diff.ObjectChange{ID: f.Object})
+		k := key{f.Rule, neutral(own, f.Message), neutral(own, f.Hint), f.Docs, f.Severity}
 		g := find[k]
 		if g == nil {
 			g = &FindingGroup{Finding: f}
 			find[k] = g
 			out = append(out, g)
 		}
+		if g.Message != f.Message || g.Hint != f.Hint {
+			both := *g.Finding
+			both.Message, both.Hint = k.message, k.hint
+			g.Finding = &both
+		}
 		g.add(f)
 	}
+	if c != nil {
+		names := namesOf(c)
+		for _, g := range out {
+			for i := range g.Breaches {
+				if b := &g.Breaches[i]; len(b.clusters) > 1 {
+					if text := names[b.App+clusterKey(slices.Collect(maps.Keys(b.clusters)))]; text != "" {
+						b.Where = []string{text}
+					}
+				}
+			}
+		}
+	}
 	return out
+}
+
+// namesOf returns the names that a change set has for the clusters of its groups and apps, by app and clusters.
+func namesOf(c *diff.ChangeSet) map[string]string {
+	out := map[string]string{}
+	all := map[string][]string{}
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		out[g.App+clusterKey(g.Clusters)] = patterns(g.Where, maxWhere)
+		all[g.App] = append(all[g.App], g.Clusters...)
+	}
+	for i := range c.Apps {
+		if a := &c.Apps[i]; len(a.Where) > 0 {
+			out[a.Name+clusterKey(all[a.Name])] = patterns(a.Where, maxWhere)
+		}
+	}
+	return out
+}
+
+// clusterKey identifies a set of clusters.
+func clusterKey(names []string) string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return "\x00" + string(sum[:])
 }
 
 func (g *FindingGroup) add(f *Finding) {
@@ -58,7 +107,11 @@ func (g *FindingGroup) add(f *Finding) {
 	})
 	if i < 0 {
 		i = len(g.Breaches)
+		b.clusters = map[string]bool{}
 		g.Breaches = append(g.Breaches, b)
+	}
+	for _, name := range f.Clusters {
+		g.Breaches[i].clusters[name] = true
 	}
 	if len(f.Clusters) == 0 {
 		return
@@ -78,19 +131,43 @@ func breaches(list []*FindingGroup) int {
 }
 
 // subject names what a group concerns: `Deployment web/web` of `web` on `prod (80), staging (40)`. Of many objects
-// it names the first ones.
+// it names the first ones, and the clusters once if they are the same.
 func (g *FindingGroup) subject(name naming, most int) string {
+	first := &g.Breaches[0]
 	if len(g.Breaches) == 1 {
-		return g.Breaches[0].text(name)
+		return first.text(name)
 	}
+	where := strings.Join(first.Where, ", ")
+	once := where != "" && !slices.ContainsFunc(g.Breaches, func(b Breach) bool {
+		return strings.Join(b.Where, ", ") != where
+	})
 	var parts []string
 	for i := range g.Breaches[:min(most, len(g.Breaches))] {
-		parts = append(parts, g.Breaches[i].text(name))
+		b := g.Breaches[i]
+		if once {
+			b.Where = nil
+		}
+		parts = append(parts, b.text(name))
 	}
+	out := Count(len(g.Breaches), "object")
+	if once {
+		out += " on " + name(where)
+	}
+	out += ": " + strings.Join(parts, "; ")
 	if rest := len(g.Breaches) - len(parts); rest > 0 {
-		return Count(len(g.Breaches), "object") + ": " + strings.Join(parts, "; ") + "; and " + Number(rest) + " more"
+		out += "; and " + Number(rest) + " more"
 	}
-	return Count(len(g.Breaches), "object") + ": " + strings.Join(parts, "; ")
+	return out
+}
+
+// place is the file in which all objects of a group break the rule; "" if there are several or it is not known.
+func (g *FindingGroup) place() string {
+	for i := range g.Breaches {
+		if g.Breaches[i].File != g.Breaches[0].File {
+			return ""
+		}
+	}
+	return g.Breaches[0].File
 }
 
 func (b *Breach) text(name naming) string {

@@ -13,20 +13,23 @@ import (
 // Folded is an object of a group with the other objects of the group on which the change is the same.
 type Folded struct {
 	*diff.ObjectChange
-	Same []*diff.ObjectChange
-	Like *diff.ObjectChange // an object of an earlier group with the same change; its hunk is shown there
+	Same      []*diff.ObjectChange
+	Like      *diff.ObjectChange // an object of an earlier group with the same change; its hunk is shown there
+	Elsewhere int                // objects of other apps in the same entry, with the same change
+
+	group, likeGroup *diff.Group
 }
 
 // Objects is the number of objects that a folded one stands for.
-func (f *Folded) Objects() int { return 1 + len(f.Same) }
+func (f *Folded) Objects() int { return 1 + len(f.Same) + f.Elsewhere }
 
 // Folder folds equal changes over all groups of a report. The zero value is not ready: use newFolder.
 type Folder struct {
-	earlier map[string]*diff.ObjectChange
+	earlier map[string]*Folded
 }
 
 // NewFolder returns a Folder that has seen no group.
-func NewFolder() *Folder { return &Folder{earlier: map[string]*diff.ObjectChange{}} }
+func NewFolder() *Folder { return &Folder{earlier: map[string]*Folded{}} }
 
 // Fold returns the objects of a group that have a line of their own: all but noise, equal changes once.
 func (f *Folder) Fold(g *diff.Group) []*Folded {
@@ -42,16 +45,18 @@ func (f *Folder) Fold(g *diff.Group) []*Folded {
 			first.Same = append(first.Same, o)
 			continue
 		}
-		one := &Folded{ObjectChange: o}
+		one := &Folded{ObjectChange: o, group: g}
 		if key != "" {
-			one.Like = f.earlier[key]
+			if first := f.earlier[key]; first != nil {
+				one.Like, one.likeGroup = first.ObjectChange, first.group
+			}
 			find[key] = one
 		}
 		out = append(out, one)
 	}
 	for key, one := range find {
 		if f.earlier[key] == nil {
-			f.earlier[key] = one.ObjectChange
+			f.earlier[key] = one
 		}
 	}
 	return out
@@ -73,6 +78,19 @@ func changeKey(o *diff.ObjectChange) string {
 		write(string(e.Name))
 	}
 	return string(h.Sum(nil))
+}
+
+// likeText names the earlier object with the same change: by its title, by its app if the title is the same, and by the
+// clusters if the app is the same too.
+func (f *Folded) likeText(name naming) string {
+	title := f.Like.Title()
+	switch {
+	case title != f.Title():
+		return name(title)
+	case f.likeGroup.App != f.group.App:
+		return name(title) + " of " + name(f.likeGroup.App)
+	}
+	return name(patterns(f.likeGroup.Where, 3))
 }
 
 // sameLine says on which other objects the change is the same.

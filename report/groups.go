@@ -19,19 +19,43 @@ const (
 )
 
 // summaryLine is a group's line while it is folded.
-func (m *markdown) summaryLine(g *diff.Group) string {
+func (m *markdown) summaryLine(e *Entry) string {
 	var out strings.Builder
-	out.WriteString(sign(g.Risk) + " <b>" + htmlCode(g.App) + "</b> on " + htmlCode(patterns(g.Where, maxWhere)))
-	if text := GroupCounts(g); text != "" {
+	out.WriteString(sign(e.Risk) + " <b>" + e.name(htmlCode) + "</b> on " + htmlCode(patterns(e.Where, maxWhere)))
+	if text := GroupCounts(e.Group); text != "" {
 		out.WriteString(" — " + text)
 	}
-	if g.Summary != "" {
-		out.WriteString(": " + htmlProse(g.Summary))
+	if c := e.cause(); c != nil && len(e.Others) > 0 {
+		out.WriteString(", from " + htmlCode(c.String()))
 	}
-	if tag := m.since[g.ID]; tag != "" {
+	if text := e.summary(); text != "" {
+		out.WriteString(": " + htmlProse(text))
+	}
+	if tag := m.tag(e); tag != "" {
 		out.WriteString(" <b>(" + tag + ")</b>")
 	}
 	return out.String()
+}
+
+// tag says what an entry is since the last reviewed head: new, changed, or as before.
+func (m *markdown) tag(e *Entry) string {
+	tags := map[string]int{}
+	for _, g := range e.groups() {
+		if tag := m.since[g.ID]; tag != "" {
+			tags[tag]++
+		}
+	}
+	var parts []string
+	for _, tag := range []string{"new", "changed"} {
+		switch n := tags[tag]; n {
+		case 0:
+		case 1 + len(e.Others):
+			parts = append(parts, tag)
+		default:
+			parts = append(parts, Number(n)+" "+tag)
+		}
+	}
+	return joined(parts...)
 }
 
 // GroupCounts writes the counts of one cluster.
@@ -47,15 +71,21 @@ func GroupCounts(g *diff.Group) string {
 }
 
 // rowOf is a group's row where its objects are not shown.
-func (m *markdown) rowOf(g *diff.Group) string {
-	where := code(patterns(g.Where, maxWhere))
-	return row(sign(g.Risk), code(g.App), where, GroupCounts(g), prose(g.Summary))
+func (m *markdown) rowOf(e *Entry) string {
+	where := code(patterns(e.Where, maxWhere))
+	return row(sign(e.Risk), e.name(code), where, GroupCounts(e.Group), prose(e.summary()))
 }
 
 // shell is what a group shows besides its objects.
-func (m *markdown) shell(g *diff.Group) string {
+func (m *markdown) shell(g *Entry) string {
 	var out strings.Builder
 	out.WriteString("<details><summary>" + m.summaryLine(g) + "</summary>\n\n")
+	if line := g.appsLine(code); line != "" {
+		out.WriteString("Apps: " + line + "\n\n")
+	}
+	if line := g.removedLine(code); line != "" {
+		out.WriteString(line + ".\n\n")
+	}
 	if len(g.Varies) > 0 {
 		names := make([]string, 0, maxWhere+1)
 		for i, v := range g.Varies {
@@ -67,7 +97,7 @@ func (m *markdown) shell(g *diff.Group) string {
 		}
 		out.WriteString("Clusters differ by " + strings.Join(names, ", ") + "; shown for " + code(g.Example) + ".\n\n")
 	}
-	if line := noiseLine(g, code); line != "" {
+	if line := noiseLine(g.Group, code); line != "" {
 		out.WriteString(line + "\n\n")
 	}
 	return out.String()
@@ -152,7 +182,7 @@ func withPaths(o *Folded) string {
 	text := ""
 	switch {
 	case o.Like != nil:
-		text = "the same change as on " + code(o.Like.Title())
+		text = "the same change as on " + o.likeText(code)
 	case OnlyImages(o.ObjectChange):
 		text = imageText(o.ObjectChange, code)
 	case len(o.Fields) == 0:
@@ -222,6 +252,9 @@ func full(o *Folded, most int) (text string, left int) {
 	if o.Like != nil {
 		return withPaths(o), 0
 	}
+	if o.Verb == diff.Removed && len(o.Hunks) > 0 {
+		return removedManifest(o, most)
+	}
 	var out strings.Builder
 	out.WriteString("**" + VerbWord(o.ObjectChange) + "** " + objectLine(o.ObjectChange, code))
 	for _, e := range o.Effects {
@@ -248,6 +281,21 @@ func full(o *Folded, most int) (text string, left int) {
 	}
 	out.WriteString("\n")
 	return out.String(), left
+}
+
+// removedManifest is a removed object with its manifest, folded: what matters is that it goes.
+func removedManifest(o *Folded, most int) (text string, left int) {
+	lines, left := hunkLines(o.ObjectChange, most)
+	var out strings.Builder
+	out.WriteString("<details><summary><b>" + VerbWord(o.ObjectChange) + "</b> " + objectLine(o.ObjectChange, htmlCode))
+	for _, e := range o.Effects {
+		out.WriteString(" · " + htmlProse(e.Message))
+	}
+	out.WriteString("</summary>\n\n" + fence("diff", lines))
+	if left > 0 {
+		out.WriteString("\n" + Count(left, "more line") + " not shown.\n")
+	}
+	return out.String() + "\n</details>\n\n", left
 }
 
 // hunkLines returns the lines of an object's hunks, escaped, with the path above each hunk.

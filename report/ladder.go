@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/diff"
@@ -27,7 +28,7 @@ type unit struct {
 
 type ladder struct {
 	m      *markdown
-	groups []*diff.Group
+	groups []*Entry
 	units  []unit
 	rows   []string // of the first groups
 	sizes  []int    // of rows
@@ -52,12 +53,14 @@ const (
 )
 
 func newLadder(m *markdown, groups []*diff.Group) *ladder {
-	l := &ladder{m: m, groups: groups, ofApp: map[string]int{}}
+	l := &ladder{m: m, groups: Entries(groups), ofApp: map[string]int{}}
 	fold := NewFolder()
-	for i, g := range groups {
-		l.ofApp[g.App]++
+	for i, e := range l.groups {
+		for _, app := range e.apps() {
+			l.ofApp[app]++
+		}
 		l.units = append(l.units, unit{group: i})
-		for _, o := range fold.Fold(g) {
+		for _, o := range fold.foldEntry(e) {
 			l.units = append(l.units, unit{group: i, object: o})
 		}
 	}
@@ -83,8 +86,8 @@ func (l *ladder) climb(room int) {
 func (l *ladder) giveRows(room int) {
 	for len(l.rows) < len(l.groups) {
 		text := ""
-		if g := l.groups[len(l.rows)]; !l.m.rowed || l.ofApp[g.App] > 1 {
-			text = l.m.rowOf(g)
+		if e := l.groups[len(l.rows)]; !l.m.rowed || slices.ContainsFunc(e.apps(), func(a string) bool { return l.ofApp[a] > 1 }) {
+			text = l.m.rowOf(e)
 		}
 		n := size(text)
 		if l.opened(len(l.rows)) {
@@ -281,9 +284,11 @@ func (l *ladder) writeRows(out *strings.Builder, from int) {
 	}
 	var c diff.Counts
 	apps := map[string]bool{}
-	for _, g := range l.groups[rest:] {
-		c.Add(g.Counts, len(g.Clusters))
-		apps[g.App] = true
+	for _, e := range l.groups[rest:] {
+		for _, g := range e.groups() {
+			c.Add(g.Counts, len(g.Clusters))
+			apps[g.App] = true
+		}
 	}
 	out.WriteString("\nAnd " + Count(len(l.groups)-rest, "more group") + " of " + Count(len(apps), "app") + ": " +
 		joined(ChangeCounts(c), Rolls(c.Workloads)) + ".\n")

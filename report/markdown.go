@@ -98,9 +98,10 @@ func (m *markdown) body(limit int) string {
 	if c := m.r.Changes; c != nil {
 		groups += m.groupList("\n### Declarations\n\nThese objects declare targets that are withheld or render the same.\n", pointers(c.Declarations)) + m.take(m.files(true), 4)
 	}
+	notes := m.notes()
 	cut := m.cutLine()
 	out := top + companions + errors + cautions + withheld + rollout + findings + apps + noise + groups + resolved +
-		warnings + log + cut + foot
+		warnings + log + notes + cut + foot
 	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within text from outside: each of its lines has a mark
 	if size(out) > limit {                          // the headline, links and counts alone exceed the limit
 		m.cut = Cut{}
@@ -222,8 +223,8 @@ func VerdictDetail(r *Review) string {
 	return joined(parts...)
 }
 
-// apps returns the table of apps and the line of folded noise. A single group needs no table: its own line says the
-// same.
+// apps returns the table of apps and the line of folded noise. One app, or one change of several apps, needs no table:
+// its own line says the same.
 func (m *markdown) apps() (table, noise string) {
 	c := m.r.Changes
 	if c == nil {
@@ -231,33 +232,79 @@ func (m *markdown) apps() (table, noise string) {
 	}
 	noise = m.noise()
 	m.left -= size(noise)
-	p, rest := m.appRows(true)
-	if len(p.items) == 0 || len(p.items) == 1 && len(c.Groups) == 1 && len(c.Withheld) == 0 {
+	p, rows := m.appRows(true)
+	if len(rows) == 0 || len(rows) == 1 && len(c.Withheld) == 0 {
 		return "", noise
 	}
 	const wide = 2 // rows with a summary take at most half of the room
 	text, shown := p.fit(m.left / wide)
 	m.rowed = shown == len(p.items)
 	if !m.rowed {
-		p, rest = m.appRows(false)
+		p, rows = m.appRows(false)
 		text, shown = p.fit(m.left)
 	}
 	m.left -= size(text)
-	m.cut.AppRows = len(rest) - shown
+	for _, r := range rows[shown:] {
+		m.cut.AppRows += r.apps
+	}
 	return text, noise
 }
 
+// appRow is a row of the table: an app, or several apps with one change that is the same on all of them.
+type appRow struct {
+	*diff.App
+	apps int
+	name string
+}
+
 // appRows returns the rows of the apps in which something changes, rolls or is withheld.
-func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
-	var list []*diff.App
-	p := &part{}
-	for i := range m.r.Changes.Apps {
-		a := &m.r.Changes.Apps[i]
+func appRows(c *diff.ChangeSet) []*appRow {
+	entry := map[string]*Entry{} // of an app with one group
+	for _, e := range Entries(pointers(c.Groups)) {
+		for _, app := range e.apps() {
+			entry[app] = e
+		}
+	}
+	byEntry := map[*Entry]*appRow{}
+	var out []*appRow
+	for i := range c.Apps {
+		a := &c.Apps[i]
 		if total(a.Counts) == 0 && a.Counts.Workloads == 0 && a.Withheld == 0 {
 			continue
 		}
-		list = append(list, a)
-		p.items = append(p.items, appRow(a, summaries))
+		e := entry[a.Name]
+		if e == nil || len(e.Others) == 0 || a.Groups != 1 || a.Withheld > 0 {
+			out = append(out, &appRow{App: a, apps: 1})
+			continue
+		}
+		row := byEntry[e]
+		if row == nil {
+			own := *a
+			own.Summary = e.summary()
+			row = &appRow{App: &own}
+			byEntry[e], out = row, append(out, row)
+		} else {
+			row.Counts.Add(a.Counts, 1)
+			row.Groups++
+		}
+		row.apps++
+	}
+	return out
+}
+
+// names names the apps of a row.
+func (r *appRow) names(name naming) string {
+	if r.apps == 1 {
+		return name(r.Name)
+	}
+	return name(r.Name) + " and " + Count(r.apps-1, "other")
+}
+
+func (m *markdown) appRows(summaries bool) (*part, []*appRow) {
+	list := appRows(m.r.Changes)
+	p := &part{}
+	for _, a := range list {
+		p.items = append(p.items, a.markdown(summaries))
 	}
 	const open = 25
 	head := row("", "App", "Clusters", "Groups", "Added", "Changed", "Removed", "Summary") +
@@ -269,22 +316,24 @@ func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
 	}
 	p.more = func(shown int) string {
 		var c diff.Counts
-		withheld := 0
+		withheld, apps := 0, 0
 		for _, a := range list[shown:] {
 			c.Add(a.Counts, 1)
 			withheld += a.Withheld
+			apps += a.apps
 		}
 		held := ""
 		if withheld > 0 {
 			held = Count(withheld, "target") + " withheld"
 		}
-		return "\n**And " + Count(len(list)-shown, "more app") + "** without a row: " +
+		return "\n**And " + Count(apps, "more app") + "** without a row: " +
 			joined(ChangeCounts(c), Rolls(c.Workloads), held) + ".\n"
 	}
 	return p, list
 }
 
-func appRow(a *diff.App, summaries bool) string {
+func (r *appRow) markdown(summaries bool) string {
+	a := r.App
 	where, words := Number(a.Clusters), ""
 	if summaries {
 		if len(a.Where) > 0 {
@@ -303,7 +352,7 @@ func appRow(a *diff.App, summaries bool) string {
 	if a.Withheld > 0 {
 		mark = "⛔"
 	}
-	return row(mark, code(a.Name), where, Number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed),
+	return row(mark, r.names(code), where, Number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed),
 		plus(a.Counts.Deleted()), words)
 }
 

@@ -115,11 +115,14 @@ func (m *markdown) cautions() *part {
 		}
 		for _, i := range c.Items {
 			kinds = append(kinds, c)
-			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: "+code(i.Object.Title())+
-				" of "+code(i.Group.App)+
-				" on "+code(patterns(i.Group.Where, 3))+" — "+prose(safetext.Shorten(i.Message, oneLine))+"\n")
+			message := ""
+			if i.Message != "" {
+				message = " — " + prose(safetext.Shorten(i.Message, oneLine))
+			}
+			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: "+i.subject(code)+
+				" on "+code(patterns(i.Group.Where, 3))+message+"\n")
 		}
-		if rest := c.Kinds - len(c.Items); rest > 0 {
+		if rest := c.Rest(); rest > 0 {
 			kinds = append(kinds, c)
 			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: and "+
 				Count(rest, "more object")+
@@ -157,13 +160,11 @@ func (m *markdown) finding(g *FindingGroup) string {
 		out.WriteString(" " + text)
 	}
 	out.WriteString(": " + prose(safetext.Shorten(g.Message, messageWidth)))
-	if b := g.Breaches[0]; len(g.Breaches) == 1 {
-		if b.Path != "" {
-			out.WriteString(" (" + code(b.Path) + ")")
-		}
-		if b.File != "" {
-			out.WriteString(" in " + code(b.File))
-		}
+	if b := g.Breaches[0]; len(g.Breaches) == 1 && b.Path != "" {
+		out.WriteString(" (" + code(b.Path) + ")")
+	}
+	if file := g.place(); file != "" {
+		out.WriteString(" in " + code(file))
 	}
 	if g.Hint != "" {
 		out.WriteString(" → " + prose(safetext.Shorten(g.Hint, messageWidth)))
@@ -172,27 +173,36 @@ func (m *markdown) finding(g *FindingGroup) string {
 	return out.String()
 }
 
-// findings lists the new findings, grouped; existing ones are counted in the status.
+// openFindings are the findings without an error that stand above the fold, so that the changes are on the first
+// screen.
+const openFindings = 3
+
+// findings lists the new findings, grouped; existing ones are counted in the status. Errors always stand above the
+// fold.
 func (m *markdown) findings() string {
-	list := GroupFindings(m.r.Findings.Introduced)
+	list := GroupFindings(m.r.Findings.Introduced, m.r.Changes)
 	p := &part{head: "### Policy\n\n", tail: "\n"}
+	errors := 0
 	for _, g := range list {
+		if g.Severity == SeverityError {
+			errors++
+		}
 		p.items = append(p.items, m.finding(g))
+	}
+	if open := max(errors, openFindings); len(list) > open+1 {
+		p.fold, p.open = open, "\n<details><summary>"+Count(len(list)-open, "more message")+" of the policy</summary>\n\n"
+		p.close = "\n</details>\n"
 	}
 	p.more = func(shown int) string { return "- And more: " + byRule(list[shown:]) + "\n" }
 	text, shown := p.fit(m.left / 2)
 	m.cut.Findings = breaches(list[shown:])
-	text += m.notes(text == "")
 	m.left -= size(text)
 	return text
 }
 
 // notes lists what was not checked.
-func (m *markdown) notes(alone bool) string {
-	p := &part{tail: "\n"}
-	if alone {
-		p.head = "### Policy\n\n"
-	}
+func (m *markdown) notes() string {
+	p := &part{head: "\n", tail: "\n"}
 	for _, g := range GroupMessages(m.r.Findings.Notes) {
 		p.items = append(p.items, "- Note: "+prose(g.Line(maxNamed))+"\n")
 	}
@@ -203,7 +213,7 @@ func (m *markdown) notes(alone bool) string {
 }
 
 func (m *markdown) resolved() *part {
-	list := GroupFindings(m.r.Findings.Resolved)
+	list := GroupFindings(m.r.Findings.Resolved, nil)
 	p := &part{
 		head: "\n<details><summary>✅ " + Count(breaches(list), "finding") + " resolved</summary>\n\n",
 		tail: "\n</details>\n",

@@ -43,6 +43,7 @@ func Terminal(w io.Writer, r *Review, o TerminalOptions) {
 	t.declarations()
 	t.files()
 	t.warnings()
+	t.notes()
 	t.foot()
 	_, _ = io.WriteString(w, t.out.String()) // the caller's writer keeps its error
 }
@@ -137,23 +138,27 @@ func (t *terminal) cautions() {
 	for _, c := range list {
 		label := t.color(riskPaint(c.Risk), string(c.Risk)) + "  " + t.color(bold, EffectWords(c.Name)) + ": "
 		for _, i := range c.Items {
-			t.line(label, safetext.Line(i.Object.Title()), " of ", safetext.Line(i.Group.App), " on ",
-				safetext.Line(patterns(i.Group.Where, 3)), " — ", safetext.Line(i.Message))
+			t.line(label, i.subject(safetext.Line), " on ", safetext.Line(patterns(i.Group.Where, 3)),
+				optional(" — ", safetext.Line(i.Message)))
 		}
-		if rest := c.Kinds - len(c.Items); rest > 0 {
+		if rest := c.Rest(); rest > 0 {
 			t.line(label, "and ", Count(rest, "more object"), " (", Number(c.Total), " on all clusters)")
 		}
 	}
 }
 
+// apps writes the table of apps, unless one line would say the same as the changes.
 func (t *terminal) apps() {
 	c := t.r.Changes
-	if c == nil || len(c.Apps) == 0 || len(c.Groups) == 1 && len(c.Apps) == 1 && len(c.Withheld) == 0 {
-		return // a single group says the same
+	if c == nil {
+		return
+	}
+	list := appRows(c)
+	if len(list) == 0 || len(list) == 1 && len(c.Withheld) == 0 {
+		return
 	}
 	rows := [][]string{{"APP", "CLUSTERS", "GROUPS", "ADDED", "CHANGED", "REMOVED", "ROLLS", "SUMMARY"}}
-	for i := range c.Apps {
-		a := &c.Apps[i]
+	for _, a := range list {
 		words := safetext.Line(a.Summary)
 		if a.Withheld > 0 {
 			held := Count(a.Withheld, "target") + " withheld"
@@ -162,9 +167,9 @@ func (t *terminal) apps() {
 			}
 			words = held + words
 		}
+		name := func(s string) string { return safetext.Line(safetext.Shorten(s, maxColumn)) }
 		rows = append(rows, []string{
-			safetext.Line(safetext.Shorten(a.Name, maxColumn)), Number(a.Clusters), Number(a.Groups),
-			Number(a.Counts.Added), Number(a.Counts.Changed),
+			a.names(name), Number(a.Clusters), Number(a.Groups), Number(a.Counts.Added), Number(a.Counts.Changed),
 			Number(a.Counts.Deleted()), Number(a.Counts.Workloads), words,
 		})
 	}
@@ -226,19 +231,25 @@ func (t *terminal) declarations() {
 func (t *terminal) groupList(groups []diff.Group) {
 	left := terminalObjects
 	fold := NewFolder()
-	for i := range groups {
-		g := &groups[i]
-		if quietGroup(g) && !t.o.Full {
+	for _, g := range Entries(pointers(groups)) {
+		if quietGroup(g.Group) && !t.o.Full {
 			continue
 		}
 		t.line()
-		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, safetext.Line(g.App)), " on ",
-			safetext.Line(patterns(g.Where, maxWhere)), optional(" — ", GroupCounts(g)))
+		from := ""
+		if c := g.cause(); c != nil && len(g.Others) > 0 {
+			from = ", from " + safetext.Line(c.String())
+		}
+		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, g.name(safetext.Line)), " on ",
+			safetext.Line(patterns(g.Where, maxWhere)), optional(" — ", GroupCounts(g.Group)), from)
+		if line := g.appsLine(safetext.Line); line != "" {
+			t.line("  apps: ", line)
+		}
 		if len(g.Varies) > 0 {
 			t.line("  clusters differ by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown for ",
 				safetext.Line(g.Example))
 		}
-		objects := fold.Fold(g)
+		objects := fold.foldEntry(g)
 		for j, o := range objects {
 			if left == 0 && !t.o.Full {
 				rest := 0
@@ -251,11 +262,11 @@ func (t *terminal) groupList(groups []diff.Group) {
 			left--
 			t.object(o)
 		}
-		if line := noiseLine(g, safetext.Line); line != "" {
+		if line := noiseLine(g.Group, safetext.Line); line != "" {
 			t.line("  ", t.color(faint, line))
 		}
 		if t.o.Full {
-			t.noise(g)
+			t.noise(g.Group)
 		}
 	}
 }
@@ -285,7 +296,7 @@ func (t *terminal) object(o *Folded) {
 	}
 	switch {
 	case o.Like != nil && !t.o.Full:
-		t.line("    the same change as on ", safetext.Line(o.Like.Title()))
+		t.line("    the same change as on ", o.likeText(safetext.Line))
 	case OnlyImages(o.ObjectChange):
 		rows := ImageRows(o.ObjectChange)
 		for i := range rows {

@@ -106,8 +106,8 @@ func (t *terminal) message(label string, p paint, text string) {
 
 // findings writes the new findings by rule. It writes a rule's hint and page once.
 func (t *terminal) findings() {
-	list := GroupFindings(t.r.Findings.Introduced)
-	if len(list)+len(t.r.Findings.Notes) > 0 {
+	list := GroupFindings(t.r.Findings.Introduced, t.r.Changes)
+	if len(list) > 0 {
 		t.line()
 	}
 	for len(list) > 0 {
@@ -118,7 +118,15 @@ func (t *terminal) findings() {
 		t.rule(list[:n])
 		list = list[n:]
 	}
-	for _, g := range GroupMessages(t.r.Findings.Notes) {
+}
+
+// notes writes what was not checked.
+func (t *terminal) notes() {
+	list := GroupMessages(t.r.Findings.Notes)
+	if len(list) > 0 {
+		t.line()
+	}
+	for _, g := range list {
 		t.message("note", cyan, g.Line(maxNamed))
 	}
 }
@@ -182,6 +190,7 @@ func TerminalFindings(w io.Writer, r *Review, o TerminalOptions) {
 	t.withheld()
 	t.findings()
 	t.warnings()
+	t.notes()
 	checked, unknown := 0, ""
 	if c := r.Changes; c != nil {
 		checked = c.Compared

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
 	"github.com/sluice-gitops/sluice/hydrate/ownpolicy"
@@ -61,6 +62,7 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 		Exempted: len(merge(found.Exempted, files, order)), Notes: after.Notes,
 		Advisory: p.advisory(c, found.Introduced),
 	}
+	placed(out.Introduced, c.Changes)
 	for _, f := range merge(found.Existing, files, order) {
 		if out.Existing == nil {
 			out.Existing = map[report.Severity]int{}
@@ -209,6 +211,36 @@ func merge(list []policy.Finding, files map[string]string, environments []string
 			cmp.Compare(slices.Index(environments, a.Environment), slices.Index(environments, b.Environment)))
 	})
 	return out
+}
+
+// placed sets the places of findings about objects whose changes have a known cause. The others have the file of their
+// app.
+func placed(list []report.Finding, changes *diff.ChangeSet) {
+	if changes == nil {
+		return
+	}
+	type object struct {
+		app string
+		id  manifest.Identity
+	}
+	groups := map[object][]*diff.Group{}
+	for i := range changes.Groups {
+		g := &changes.Groups[i]
+		for j := range g.Objects {
+			if g.Cause != nil && g.Objects[j].Verb != diff.Removed {
+				key := object{g.App, g.Objects[j].ID}
+				groups[key] = append(groups[key], g)
+			}
+		}
+	}
+	for i := range list {
+		f := &list[i]
+		for _, g := range groups[object{f.App, f.Object}] {
+			if len(f.Clusters) > 0 && slices.Contains(g.Clusters, f.Clusters[0]) {
+				f.File, f.Line = g.Cause.File, g.Cause.Line
+			}
+		}
+	}
 }
 
 // docs is the folder of the built-in rules' pages.

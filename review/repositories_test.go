@@ -29,6 +29,7 @@ func TestReviewOfOtherRepositories(t *testing.T) {
 		"repositories/components.yaml": h.Repository("components"),
 		"clusters/dev.yaml":            "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev, kubeVersion: 1.33.2}\n",
 		"apps/web/app.yaml":            hydratetest.AppIn("components"),
+		"apps/api/app.yaml":            strings.Replace(hydratetest.AppIn("components"), "name: web", "name: api", 1),
 		"sluice.lock":                  h.Lock(map[string]string{"components": one}),
 	})
 	h.Git("fleet", "checkout", "-qb", "pin")
@@ -81,7 +82,8 @@ func TestReviewOfOtherRepositories(t *testing.T) {
 	s = trusted
 
 	moved := review("pin")
-	if !strings.Contains(moved, "-  a: one") || !strings.Contains(moved, "+  a: two") {
+	if !strings.Contains(moved, "-  a: one") || strings.Count(moved, "+  a: two") != 1 ||
+		!strings.Contains(moved, "<b>2 apps</b>") || !strings.Contains(moved, "from <code>the pin of components</code>") {
 		t.Errorf("the review of a moved pin:\n%s", moved)
 	}
 	stolen := review("steal")

@@ -94,6 +94,9 @@ func (c *run) changes(ctx context.Context) error {
 		return err
 	}
 	Rules(c.outputs).Apply(c.out.Changes)
+	if err = c.causes(ctx); err != nil {
+		return err
+	}
 	c.out.Changes.Files, err = c.files(ctx)
 	return err
 }

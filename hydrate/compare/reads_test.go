@@ -94,8 +94,8 @@ func TestReads(t *testing.T) {
 		counts   bool // it has another digest
 		shows    bool // the report changes
 	}{
-		"a variable that no app uses":   {edit: replace(cluster, "vars:\n", "vars:\n    unused: x\n")},
-		"a variable of another cluster": {edit: replace("clusters/dev-1.yaml", "10.10.0.0/24", "10.99.0.0/24")},
+		"a variable that no app uses":     {edit: replace(cluster, "vars:\n", "vars:\n    unused: x\n")},
+		"a variable of another cluster":   {edit: replace("clusters/dev-1.yaml", "10.10.0.0/24", "10.99.0.0/24")},
 		"a label, which can name a group": {edit: replace(cluster, "labels: {", "labels: {team: red, "), counts: true},
 		"another environment": {edit: replace("sluice.yaml", "    - name: dev\n",
 			"    - name: dev\n    - name: lab\n")},

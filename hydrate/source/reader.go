@@ -347,6 +347,29 @@ func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) (
 	return fleet.Affected(before.Fleet, head.Fleet, paths, reach), nil
 }
 
+// ChangedPaths returns the paths that differ between two views, those of pinned repositories included.
+func (r *Reader) ChangedPaths(ctx context.Context, base, head *View) ([]string, error) {
+	changes, err := r.store.Changes(ctx, base.mounted, head.mounted)
+	if err != nil {
+		return nil, err
+	}
+	paths := make([]string, len(changes))
+	for i, c := range changes {
+		paths[i] = c.Path
+	}
+	return paths, nil
+}
+
+// Readers returns the targets that read a path that differs between two views; see fleet.Readers.
+func (r *Reader) Readers(base, head *View, path string, apps map[string]bool) (found map[[2]string]bool, any bool) {
+	return fleet.Readers(base.Fleet, head.Fleet, path, apps, func(f *fleet.Fleet, s fleet.Source) []string {
+		if f == base.Fleet {
+			return base.contents.reach(s)
+		}
+		return head.contents.reach(s)
+	})
+}
+
 // Claims returns the files of the repository that differ between two views, and who reads each. If the changes cannot
 // be listed, it returns nothing.
 func (r *Reader) Claims(ctx context.Context, base, head *View) (map[string]fleet.Claim, error) {

@@ -199,12 +199,12 @@ func (v *view) cautions(c *diff.ChangeSet, b *builder) {
 				Message: i.Message, ID: b.anchors[i.Object],
 			})
 		}
-		v.MoreCautions += one.Kinds - len(one.Items)
+		v.MoreCautions += one.Rest()
 	}
 }
 
 func (v *view) findings(r *report.Review, ids map[string]string) {
-	list := report.GroupFindings(r.Findings.Introduced)
+	list := report.GroupFindings(r.Findings.Introduced, r.Changes)
 	v.MoreFindings = max(0, len(list)-maxFindings)
 	for _, g := range list[:min(maxFindings, len(list))] {
 		f := findingView{FindingGroup: g, Docs: report.Docs(r, g.Finding)}
