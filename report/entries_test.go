@@ -64,7 +64,7 @@ func TestOneLineOfManyApps(t *testing.T) {
 	for form, text := range map[string]string{"markdown": text, "terminal": terminal(oneLine(), false)} {
 		at := -1
 		for _, want := range []string{ // in this order
-			"Objects are removed", "privileged", "10 objects on", "an Exemption for", "old", "10 apps",
+			"10 new warnings", "Objects are removed", "privileged", "10 objects on", "an Exemption for", "old", "10 apps",
 			"charts/hello/templates/deployment.yaml:14", "users", "schemas of Kubernetes",
 		} {
 			i := strings.Index(text[at+1:], want)
@@ -168,6 +168,12 @@ func TestHeadingsCountTheirLists(t *testing.T) {
 		objects := 0
 		for _, g := range report.GroupFindings(r.Findings.Introduced, r.Changes) {
 			objects += len(g.Breaches)
+		}
+		words := fmt.Sprintf("%d new warning", objects)
+		if r.Verdict = report.VerdictWarn; objects > 0 {
+			if text, _ := report.Markdown(r, 1<<20); !strings.Contains(text, words) {
+				t.Errorf("the verdict does not count %q:\n%s", words, text)
+			}
 		}
 		if objects != len(r.Findings.Introduced) {
 			t.Errorf("the findings count %d objects, want %d", objects, len(r.Findings.Introduced))

@@ -17,6 +17,8 @@ import (
 type FindingGroup struct {
 	*Finding // the first one
 	Breaches []Breach
+
+	at map[[4]string]int // in Breaches, by object, app, path and file
 }
 
 // Breach is one object that breaks a rule, in all environments.
@@ -46,7 +48,7 @@ func GroupFindings(list []Finding, c *diff.ChangeSet) []*FindingGroup {
 		k := key{f.Rule, neutral(own, f.Message), neutral(own, f.Hint), f.Docs, f.Severity}
 		g := find[k]
 		if g == nil {
-			g = &FindingGroup{Finding: f}
+			g = &FindingGroup{Finding: f, at: map[[4]string]int{}}
 			find[k] = g
 			out = append(out, g)
 		}
@@ -102,13 +104,12 @@ func (g *FindingGroup) add(f *Finding) {
 	if f.Object.Kind != "" {
 		b.Object = diff.Title(f.Object)
 	}
-	i := slices.IndexFunc(g.Breaches, func(o Breach) bool {
-		return o.Object == b.Object && o.App == b.App && o.Path == b.Path && o.File == b.File
-	})
-	if i < 0 {
+	key := [4]string{b.Object, b.App, b.Path, b.File}
+	i, ok := g.at[key]
+	if !ok {
 		i = len(g.Breaches)
 		b.clusters = map[string]bool{}
-		g.Breaches = append(g.Breaches, b)
+		g.at[key], g.Breaches = i, append(g.Breaches, b)
 	}
 	for _, name := range f.Clusters {
 		g.Breaches[i].clusters[name] = true

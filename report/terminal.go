@@ -302,6 +302,8 @@ func (t *terminal) object(o *Folded) {
 		for i := range rows {
 			t.line("    image ", rows[i].text(safetext.Line))
 		}
+	case o.Verb == diff.Removed && !t.o.Full && len(o.Hunks) > 0:
+		t.line("    ", t.color(faint, "its manifest: see it with --full"))
 	default:
 		t.hunks(o.ObjectChange)
 	}

@@ -244,18 +244,22 @@ const (
 	maxHeadError = 120
 )
 
-// policyWords counts the findings: `2 new errors, 1 new warning, 17 existing`.
+// policyWords counts the findings: `2 new errors, 1 new warning, 17 existing`. An object counts once for a message, in
+// all environments, as in the list of findings.
 func policyWords(f *Findings) string {
 	fresh := ""
-	if n := len(f.Introduced); n > 0 {
+	if len(f.Introduced) > 0 {
+		count := map[Severity]int{}
+		for _, g := range GroupFindings(f.Introduced, nil) {
+			count[g.Severity] += len(g.Breaches)
+		}
 		var parts []string
 		for _, s := range []Severity{SeverityError, SeverityWarning} {
-			if k := f.Count(s); k > 0 {
-				parts = append(parts, Count(k, "new "+string(s)))
-				n -= k
+			if count[s] > 0 {
+				parts = append(parts, Count(count[s], "new "+string(s)))
 			}
 		}
-		if n > 0 {
+		if n := count[SeverityInfo]; n > 0 {
 			parts = append(parts, Count(n, "new note"))
 		}
 		fresh = joined(parts...)
@@ -268,7 +272,7 @@ func policyWords(f *Findings) string {
 	if fresh == "" {
 		parts[0] = "nothing new"
 	}
-	if n := len(f.Resolved); n > 0 {
+	if n := breaches(GroupFindings(f.Resolved, nil)); n > 0 {
 		parts = append(parts, Number(n)+" resolved")
 	}
 	if f.Exempted > 0 {

@@ -59,11 +59,11 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 	files, order := sources(c), ownpolicy.Environments(c.HeadFleet())
 	out := report.Findings{
 		Introduced: merge(found.Introduced, files, order), Resolved: merge(found.Resolved, files, order),
-		Exempted: len(merge(found.Exempted, files, order)), Notes: after.Notes,
+		Exempted: len(onEnvironments(merge(found.Exempted, files, order))), Notes: after.Notes,
 		Advisory: p.advisory(c, found.Introduced),
 	}
 	placed(out.Introduced, c.Changes)
-	for _, f := range merge(found.Existing, files, order) {
+	for _, f := range onEnvironments(merge(found.Existing, files, order)) {
 		if out.Existing == nil {
 			out.Existing = map[report.Severity]int{}
 		}
@@ -210,6 +210,25 @@ func merge(list []policy.Finding, files map[string]string, environments []string
 			strings.Compare(a.App, b.App),
 			cmp.Compare(slices.Index(environments, a.Environment), slices.Index(environments, b.Environment)))
 	})
+	return out
+}
+
+// onEnvironments returns the findings of which the list has none of another environment before.
+func onEnvironments(list []report.Finding) []report.Finding {
+	type key struct {
+		rule, message, path, app string
+		severity                 report.Severity
+		object                   manifest.Identity
+	}
+	seen := map[key]bool{}
+	var out []report.Finding
+	for i := range list {
+		f := &list[i]
+		if k := (key{f.Rule, f.Message, f.Path, f.App, f.Severity, f.Object}); !seen[k] {
+			seen[k] = true
+			out = append(out, *f)
+		}
+	}
 	return out
 }
 
