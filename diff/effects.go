@@ -244,6 +244,24 @@ func images(o manifest.Object) map[string]string {
 	return out
 }
 
+// Container is a container of a workload's pods.
+type Container struct{ Name, Image string }
+
+// Containers returns the containers of a workload's pods in their order, without those that only run before them; nil
+// for another object.
+func Containers(o manifest.Object) []Container {
+	spec, _ := podSpec(o)
+	items, _ := spec["containers"].([]any)
+	var out []Container
+	for _, c := range items {
+		m, _ := c.(map[string]any)
+		name, _ := m["name"].(string)
+		image, _ := m["image"].(string)
+		out = append(out, Container{name, image})
+	}
+	return out
+}
+
 // podSpec returns the specification of an object's pods, and the path of it; nil if the object has none.
 func podSpec(o manifest.Object) (map[string]any, string) {
 	path := []string{"spec", "template", "spec"}

@@ -43,8 +43,21 @@ type AppSpec struct {
 	// Helm is the major version of Helm that renders the app's charts: 3 or 4. Default: that of the cluster, or of the
 	// fleet.
 	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
+	// VersionFrom names the container whose image stands for the app on the pages. Default: that of the workload or the
+	// container with the app's name, or else of the first workload.
+	VersionFrom VersionOf `json:"versionFrom,omitzero"`
 	// DependsOn are apps that a cluster must have first. It orders what `sluice bootstrap` prints, and renders nothing.
 	DependsOn []string `json:"dependsOn,omitempty"`
+}
+
+// VersionOf names a container. Fields that are empty match every one.
+type VersionOf struct {
+	// Kind of the workload, such as Deployment.
+	Kind string `json:"kind,omitempty"`
+	// Name of the workload.
+	Name string `json:"name,omitempty"`
+	// Container by its name.
+	Container string `json:"container,omitempty"`
 }
 
 // AppEnvironment replaces parts of an app in one environment.

@@ -58,7 +58,7 @@ func HostileFleet(s string) *Fleet {
 			Overridden: []string{s}, Clusters: []string{s},
 		}}}},
 	}}
-	p := &Placed{App: a, Cluster: c, Tree: gitstore.Hash{1}, Version: s, Commit: commit}
+	p := &Placed{App: a, Cluster: c, Tree: gitstore.Hash{1}, Version: s, Image: s, Commit: commit}
 	a.Placed, c.Apps, e.Clusters = []*Placed{p}, []*Placed{p}, []*Cluster{c}
 	e.Waves = []Wave{{Name: s, State: "pending", Reason: s, Until: at, Clusters: []*Cluster{c}}}
 	e.figures(at.Add(time.Hour))

@@ -44,6 +44,14 @@ func (m *MergeRequest) Address() string {
 	return ""
 }
 
+// Name is the number as the forge writes it: #7 on GitHub, !7 on GitLab.
+func (m *MergeRequest) Name() string {
+	if strings.Contains(m.URL, "/pull/") {
+		return fmt.Sprintf("#%d", m.Number)
+	}
+	return fmt.Sprintf("!%d", m.Number)
+}
+
 // Newest is the head that was reviewed last; nil if none was.
 func (m *MergeRequest) Newest() *Head {
 	if len(m.Heads) == 0 {

@@ -3,6 +3,7 @@ package site
 import (
 	"time"
 
+	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/report"
@@ -167,8 +168,17 @@ type Placed struct {
 	Cluster *Cluster
 	Tree    gitstore.Hash // of the app's manifests on the cluster branch; zero if it has none yet
 	Desired gitstore.Hash // on the environment branch
-	Version string
+	Version string        // of its charts, or its paths
+	Image   string        // of the container that stands for the app; "" for none
 	Commit  Commit
+}
+
+// Tag is the version of the app's image; "" without an image.
+func (p *Placed) Tag() string {
+	if p.Image == "" {
+		return ""
+	}
+	return diff.SplitImage(p.Image).Version()
 }
 
 // App is an app of the fleet.

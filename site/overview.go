@@ -38,10 +38,12 @@ type cell struct {
 	Health   healthCount
 }
 
-// variant is what some clusters of a cell run.
+// variant is what some clusters of a cell run. Another commit that does not change the app's versions makes no other
+// variant.
 type variant struct {
-	Version  string
-	Commit   Commit
+	Tag      string // of the app's image; "" without one
+	Image    string
+	Version  string // of its charts, or its paths
 	Clusters int
 }
 
@@ -139,12 +141,12 @@ func newCell(e *Environment, a *App, list []*Placed) cell {
 
 func addVariant(list []variant, p *Placed) []variant {
 	for i := range list {
-		if list[i].Version == p.Version && list[i].Commit.Hash == p.Commit.Hash {
+		if list[i].Version == p.Version && list[i].Image == p.Image {
 			list[i].Clusters++
 			return list
 		}
 	}
-	return append(list, variant{p.Version, p.Commit, 1})
+	return append(list, variant{p.Tag(), p.Image, p.Version, 1})
 }
 
 // newFold folds the clusters by a label. It draws dots for as many clusters as are left for the page.

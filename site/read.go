@@ -49,7 +49,7 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 	b := &reader{
 		ctx: ctx, h: h, fleet: f, request: r, apps: map[string]*App{}, commits: map[string]Commit{},
 		views:    map[string]*source.View{},
-		versions: map[string]string{}, mask: diff.NewMasker(r.Key), problem: map[string]bool{},
+		versions: map[string]string{}, images: map[imageKey]string{}, mask: diff.NewMasker(r.Key), problem: map[string]bool{},
 		out: &Fleet{
 			Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now,
 			Problems: slices.Clone(r.Problems),
@@ -102,6 +102,7 @@ type reader struct {
 	line     *mainLine
 	views    map[string]*source.View
 	versions map[string]string
+	images   map[imageKey]string
 	mask     *diff.Masker
 	problem  map[string]bool
 }

@@ -68,6 +68,9 @@ func (b *reader) cluster(c *Cluster, registered *fleet.Cluster) error {
 			Commit: b.commit(c.Runs.Of(name)),
 		}
 		p.Version = b.version(c, name, p.Commit.Hash)
+		if p.Image, err = b.image(name, cmp.Or(p.Tree, p.Desired)); err != nil {
+			return err
+		}
 		p.App.Placed = append(p.App.Placed, p)
 		c.Apps = append(c.Apps, p)
 	}

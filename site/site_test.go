@@ -105,7 +105,7 @@ func TestPagesOfTheDemo(t *testing.T) {
 	for page, wants := range map[string][]string{
 		"index.html": {
 			"7 clusters in 3 environments, 4 apps", "dev up to date", short + " tip", "staging waiting", "1 behind dev",
-			"staging waits for before/dev", "web 1.4.0", "kustomize/monitor/overlays/prod", "core 4", "us-east-1 4",
+			"staging waits for before/dev", "shop 2.1 web 1.4.0 ×", "1.9 kustomize/monitor/overlays/prod ×3", "kustomize/monitor/overlays/prod", "core 4", "us-east-1 4",
 		},
 		"promotions.html": {
 			"follows the trunk", "after dev · auto", "after staging · manual",
@@ -116,7 +116,7 @@ func TestPagesOfTheDemo(t *testing.T) {
 		"clusters.html": {"prod-edge-1", "7 clusters"},
 		"clusters/prod-eu-1.html": {
 			"cluster/prod-eu-1", "holds what prod asks for", "region eu-west-1",
-			"shop web 1.4.0", "sluice rollback prod --cluster prod-eu-1 --reason WHY",
+			"shop 2.1 web 1.4.0", "sluice rollback prod --cluster prod-eu-1 --reason WHY",
 		},
 		"apps/shop.html": {
 			"4 clusters · namespace shop", "config.currency \"CAD\" region=us-east-1", "global \"EUR\"",

@@ -71,6 +71,8 @@ type appPlaces struct {
 }
 
 type placedVariant struct {
+	Tag      string // of the app's image; "" without one
+	Image    string
 	Version  string
 	Commit   Commit
 	Behind   bool // the clusters do not hold the environment's state of the app yet
@@ -115,11 +117,13 @@ func newAppView(f *Fleet, a *App) *appView {
 func (o *appPlaces) add(p *Placed) {
 	behind := p.Tree != p.Desired
 	i := slices.IndexFunc(o.Variants, func(v placedVariant) bool {
-		return v.Version == p.Version && v.Commit.Hash == p.Commit.Hash && v.Behind == behind
+		return v.Version == p.Version && v.Image == p.Image && v.Commit.Hash == p.Commit.Hash && v.Behind == behind
 	})
 	if i < 0 {
 		i = len(o.Variants)
-		o.Variants = append(o.Variants, placedVariant{Version: p.Version, Commit: p.Commit, Behind: behind})
+		o.Variants = append(o.Variants, placedVariant{
+			Tag: p.Tag(), Image: p.Image, Version: p.Version, Commit: p.Commit, Behind: behind,
+		})
 	}
 	v := &o.Variants[i]
 	v.Clusters = append(v.Clusters, p.Cluster)

@@ -48,7 +48,7 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request, name string) bool
 	all, err := assets()
 	if err != nil {
 		s.config.Log.Error("a file of the pages cannot be compressed", "error", err)
-		http.Error(w, "the file cannot be sent: the log of the service says why", http.StatusInternalServerError)
+		message(w, r, http.StatusInternalServerError, "the file cannot be sent: the log of the service says why")
 		return true
 	}
 	one, ok := all[name]

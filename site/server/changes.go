@@ -134,7 +134,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request, repository s
 	data, err := s.changes.page(r.Context(), repository, one)
 	if errors.Is(err, errBusy) {
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, "other changes are being compared: try again in a few seconds", http.StatusServiceUnavailable)
+		message(w, r, http.StatusServiceUnavailable, "other changes are being compared: try again in a few seconds")
 		return
 	}
 	policy := ""
@@ -145,7 +145,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request, repository s
 		if r.Context().Err() == nil {
 			s.config.Log.Warn("changes cannot be shown", "repository", repository, "page", one.Path(), "error", err)
 		}
-		http.Error(w, "the changes cannot be read: the log of the service says why", http.StatusBadGateway)
+		message(w, r, http.StatusBadGateway, "the changes cannot be read: the log of the service says why")
 		return
 	}
 	s.send(w, r, &Report{Policy: policy, Gzip: data})
@@ -156,7 +156,7 @@ func (s *Server) chooseChange(w http.ResponseWriter, r *http.Request, repository
 	q := r.URL.Query()
 	one := site.Change{Environment: q.Get("environment"), Before: q.Get("from"), After: q.Get("to")}
 	if _, ok := pages.Change(one.Path()); !ok {
-		http.Error(w, "the history of the environment does not list both states", http.StatusNotFound)
+		message(w, r, http.StatusNotFound, "the history of the environment does not list both states")
 		return
 	}
 	//nolint:gosec // a page that exists, in a repository that the service knows

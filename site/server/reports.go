@@ -50,7 +50,7 @@ func (h Head) Path() string {
 func (h Head) Back() report.Link {
 	if h.Repository == h.Fleet {
 		return report.Link{
-			Name:    fmt.Sprintf("Reviewed heads of !%d", h.Number),
+			Name:    "All reviewed heads",
 			Address: fmt.Sprintf("../%d.html", h.Number),
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person strin
 		for _, repository := range needs {
 			may, unknown := s.rights.may(r.Context(), person, repository)
 			if unknown != nil {
-				s.rightUnknown(w, person, repository, unknown)
+				s.rightUnknown(w, r, person, repository, unknown)
 				return
 			}
 			if !may {
@@ -108,14 +108,13 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person strin
 		}
 	}
 	if errors.Is(err, ErrNoReport) {
-		http.Error(w, "this replica has no report of this head (run `sluice diff --full BASE..HEAD` to create it)",
-			http.StatusNotFound)
+		message(w, r, http.StatusNotFound, "this replica has no report of this head (run `sluice diff --full BASE..HEAD` to create it)")
 		return
 	}
 	if err != nil {
 		s.config.Log.Error("a report cannot be read", "fleet", h.Fleet, "repository", h.Repository, "merge_request",
 			h.Number, "head", h.Commit, "error", err)
-		http.Error(w, "the report cannot be read now: the log of the service says why", http.StatusServiceUnavailable)
+		message(w, r, http.StatusServiceUnavailable, "the report cannot be read now: the log of the service says why")
 		return
 	}
 	s.send(w, r, report)

@@ -171,22 +171,22 @@ func (s *Server) readable(w http.ResponseWriter, r *http.Request, person, reposi
 	switch {
 	case incomplete != nil:
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, "the list of repositories is not complete: try again", http.StatusServiceUnavailable)
+		message(w, r, http.StatusServiceUnavailable, "the list of repositories is not complete: try again")
 	case errors.Is(unknown, errProbes):
 		w.Header().Set("Retry-After", "60")
-		http.Error(w, errProbes.Error(), http.StatusTooManyRequests)
+		message(w, r, http.StatusTooManyRequests, errProbes.Error())
 	case unknown != nil:
-		s.rightUnknown(w, person, repository, unknown)
+		s.rightUnknown(w, r, person, repository, unknown)
 	default:
-		notFound(w)
+		notFound(w, r)
 	}
 	return false
 }
 
 // notFound answers for a repository that does not exist, and alike for one that a person may not read as far as the
 // forge confirms.
-func notFound(w http.ResponseWriter) {
-	http.Error(w, "no repository of this name, or the forge does not confirm that you may read it (if you may, try again)", http.StatusNotFound)
+func notFound(w http.ResponseWriter, r *http.Request) {
+	message(w, r, http.StatusNotFound, "no repository of this name, or the forge does not confirm that you may read it (if you may, try again)")
 }
 
 // nearest returns the name that has the longest common prefix with another one, so that it is probably on the same

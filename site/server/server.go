@@ -101,7 +101,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "private, no-cache")
 	if s.config.Access == nil && !loopbackHost(r.Host) {
-		http.Error(w, "this address serves pages to the same machine only: configure pages.auth", http.StatusForbidden)
+		message(w, r, http.StatusForbidden, "this address serves pages to the same machine only: configure pages.auth")
 		return
 	}
 	if s.config.Access != nil && strings.HasPrefix(r.URL.Path, "/-/") && s.config.Access.Handle(w, r) {
@@ -109,7 +109,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "pages can only be read", http.StatusMethodNotAllowed)
+		message(w, r, http.StatusMethodNotAllowed, "pages can only be read")
 		return
 	}
 	if r.URL.Path == "/-/style.css" { // of the list of repositories
@@ -148,7 +148,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 	}
 	repository, file, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/-/")
 	if !ok {
-		http.NotFound(w, r)
+		message(w, r, http.StatusNotFound, noPage)
 		return
 	}
 	if !s.readable(w, r, person, repository) {
@@ -168,10 +168,9 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 	s.fleetPage(w, r, repository, file)
 }
 
-func (s *Server) rightUnknown(w http.ResponseWriter, person, repository string, err error) {
+func (s *Server) rightUnknown(w http.ResponseWriter, r *http.Request, person, repository string, err error) {
 	s.config.Log.Warn("the right to see a page is unknown", "repository", repository, "person", person, "error", err)
-	http.Error(w, "the forge does not answer whether you may read this repository: try again",
-		http.StatusServiceUnavailable)
+	message(w, r, http.StatusServiceUnavailable, "the forge does not answer whether you may read this repository: try again")
 }
 
 func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, file string) {
@@ -185,7 +184,7 @@ func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, f
 		if r.Context().Err() == nil {
 			s.config.Log.Warn("the fleet cannot be shown", "repository", repository, "error", err)
 		}
-		http.Error(w, "the fleet cannot be read: the log of the service says why", http.StatusBadGateway)
+		message(w, r, http.StatusBadGateway, "the fleet cannot be read: the log of the service says why")
 		return
 	}
 	if one, ok := pages.Change(file); ok {
@@ -207,9 +206,9 @@ func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, f
 	switch {
 	case err != nil:
 		s.config.Log.Error("a page cannot be made", "repository", repository, "page", file, "error", err)
-		http.Error(w, "the page cannot be made: the log of the service says why", http.StatusInternalServerError)
+		message(w, r, http.StatusInternalServerError, "the page cannot be made: the log of the service says why")
 	case !ok:
-		http.NotFound(w, r)
+		message(w, r, http.StatusNotFound, noPage)
 	default:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		s.compressed(w, r, data)
@@ -290,7 +289,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, person, reposito
 	//nolint:contextcheck // all who watch a repository share one poll, which outlives the first of them
 	changes, leave, err := s.fleets.watch(repository)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		message(w, r, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	defer leave()

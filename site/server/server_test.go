@@ -527,3 +527,20 @@ func TestCookies(t *testing.T) {
 		t.Error("signing out does not remove the cookie")
 	}
 }
+
+// TestNotFoundIsAPage: a browser gets a page with a way back, another client one line.
+func TestNotFoundIsAPage(t *testing.T) {
+	t.Parallel()
+	h := start(t, server.Config{Source: &source{tips: "1"}})
+	for _, path := range []string{"/acme/fleet/-/clusters/gone.html", "/acme/other/-/index.html", "/nothing"} {
+		code, page := get(t, h.Client(), h.URL+path, "Accept", "text/html,application/xhtml+xml")
+		if code != http.StatusNotFound || !strings.HasPrefix(page, "<!doctype html>") ||
+			!strings.Contains(page, "There is no such page") || !strings.Contains(page, `<a href="/">`) {
+			t.Errorf("%s in a browser: got %d and %q, want a page with a link", path, code, page)
+		}
+		code, text := get(t, h.Client(), h.URL+path)
+		if code != http.StatusNotFound || strings.Contains(text, "<") || strings.Count(text, "\n") != 1 {
+			t.Errorf("%s in a script: got %d and %q, want one line", path, code, text)
+		}
+	}
+}

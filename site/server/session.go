@@ -143,7 +143,7 @@ func (s *Sessions) Person(r *http.Request) (string, bool) {
 // SignIn implements Access.
 func (s *Sessions) SignIn(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Accept") == "text/event-stream" || r.Method != http.MethodGet {
-		http.Error(w, "sign in first", http.StatusUnauthorized)
+		message(w, r, http.StatusUnauthorized, "sign in first")
 		return
 	}
 	state := rand.Text()
@@ -155,11 +155,11 @@ func (s *Sessions) SignIn(w http.ResponseWriter, r *http.Request) {
 	to, err := s.signIn.URL(r.Context(), p.State, p.Nonce, p.Verifier)
 	if err != nil {
 		s.log.Warn("nobody can sign in to the pages", "error", err)
-		http.Error(w, "the sign-in provider does not answer: try again in a minute", http.StatusServiceUnavailable)
+		message(w, r, http.StatusServiceUnavailable, "the sign-in provider does not answer: try again in a minute")
 		return
 	}
 	if err := s.set(w, s.pending, "signin-"+slot, p, signInFor); err != nil {
-		s.fail(w, "the sign-in cannot begin", err)
+		s.fail(w, r, "the sign-in cannot begin", err)
 		return
 	}
 	http.Redirect(w, r, to, http.StatusFound)
@@ -188,11 +188,11 @@ func (s *Sessions) Handle(w http.ResponseWriter, r *http.Request) bool {
 	case "/-/signout":
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
-			http.Error(w, "sign out with the button", http.StatusMethodNotAllowed)
+			message(w, r, http.StatusMethodNotAllowed, "sign out with the button")
 			return true
 		}
 		http.SetCookie(w, s.cookie("session", "", -1))
-		http.Error(w, "You are signed out.", http.StatusOK)
+		message(w, r, http.StatusOK, "You are signed out.")
 	default:
 		return false
 	}
@@ -212,20 +212,18 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/", http.StatusFound)
 			return
 		}
-		http.Error(w, "this sign-in was not begun here, or took longer than ten minutes: open the page again",
-			http.StatusBadRequest)
+		message(w, r, http.StatusBadRequest, "this sign-in was not begun here, or took longer than ten minutes: open the page again")
 		return
 	}
 	http.SetCookie(w, s.cookie(cookie, "", -1))
 	name, err := s.signIn.Finish(r.Context(), r.URL.Query().Get("code"), p.Nonce, p.Verifier)
 	if err != nil {
 		s.log.Info("a sign-in failed", "error", err)
-		http.Error(w, "the sign-in failed, or you are not among the people who may see these pages",
-			http.StatusForbidden)
+		message(w, r, http.StatusForbidden, "the sign-in failed, or you are not among the people who may see these pages")
 		return
 	}
 	if err := s.set(w, s.session, "session", signedIn{name}, s.signIn.Lasts()); err != nil {
-		s.fail(w, "the session cannot begin", err)
+		s.fail(w, r, "the session cannot begin", err)
 		return
 	}
 	http.Redirect(w, r, local(p.Back), http.StatusFound)
@@ -241,7 +239,7 @@ func local(back string) string {
 	return back
 }
 
-func (s *Sessions) fail(w http.ResponseWriter, what string, err error) {
+func (s *Sessions) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	s.log.Error(what, "error", err)
-	http.Error(w, what, http.StatusInternalServerError)
+	message(w, r, http.StatusInternalServerError, what)
 }

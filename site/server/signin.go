@@ -235,6 +235,6 @@ func (p Proxy) Person(r *http.Request) (string, bool) {
 func (Proxy) Handle(http.ResponseWriter, *http.Request) bool { return false }
 
 // SignIn implements Access.
-func (Proxy) SignIn(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "open the pages through the proxy that signs people in", http.StatusUnauthorized)
+func (Proxy) SignIn(w http.ResponseWriter, r *http.Request) {
+	message(w, r, http.StatusUnauthorized, "open the pages through the proxy that signs people in")
 }

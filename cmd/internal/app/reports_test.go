@@ -49,7 +49,7 @@ func TestReplicasShareReports(t *testing.T) {
 			s.until(name+" has the report of merge request "+strconv.Itoa(number), func() bool {
 				code, body := page(p, path)
 				return code == http.StatusOK && strings.Contains(body, []string{"CAD", "MXN", "BRL"}[i]) &&
-					strings.Contains(body, `<a href="../`+strconv.Itoa(number)+`.html">Reviewed heads of !`)
+					strings.Contains(body, `<a href="../`+strconv.Itoa(number)+`.html">All reviewed heads`)
 			})
 			s.until(name+" lists it with a link", func() bool {
 				_, list := page(p, "merge-requests.html")

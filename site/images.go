@@ -1,0 +1,99 @@
+package site
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// workloadKinds returns the kinds whose image stands for an app, the most telling one first.
+func workloadKinds() []string {
+	return []string{"deployment", "rollout", "statefulset", "daemonset", "cronjob", "job"}
+}
+
+// workloadFile reports whether a file with this name can hold a workload; see manifest.FileNames.
+func workloadFile(name string) bool {
+	return slices.ContainsFunc(workloadKinds(), func(kind string) bool {
+		return strings.Contains("-"+name, "-"+kind+"-") || strings.Contains("-"+name, "-"+kind+".")
+	})
+}
+
+// image returns the image that stands for an app in one of its trees; "" if the tree has no workload. Each tree is read
+// once: of its files, those of workloads.
+func (b *reader) image(app string, tree gitstore.Hash) (string, error) {
+	if tree.IsZero() {
+		return "", nil
+	}
+	key := imageKey{app, tree}
+	if known, ok := b.images[key]; ok {
+		return known, nil
+	}
+	entries, err := b.h.Store.Tree(b.ctx, tree)
+	if err != nil {
+		return "", err
+	}
+	var objects []manifest.Object
+	for _, e := range entries {
+		if !workloadFile(e.Name) {
+			continue
+		}
+		data, err := b.h.Store.Blob(b.ctx, e.Hash)
+		if err != nil {
+			return "", err
+		}
+		list, err := manifest.Decode(data, manifest.DefaultBudget())
+		if err != nil { // somebody else wrote it: the cluster's own page says so
+			continue
+		}
+		objects = append(objects, list...)
+	}
+	var from fleet.VersionOf
+	if a, ok := b.fleet.App(app); ok {
+		from = a.Spec.VersionFrom
+	}
+	out := mainImage(objects, app, from)
+	b.images[key] = out
+	return out, nil
+}
+
+type imageKey struct {
+	app  string
+	tree gitstore.Hash
+}
+
+// mainImage returns the image that stands for an app: that of the container that the app names, or else of the first
+// container of the workload, or of a container, with the app's name, or else of the first workload by kind and name.
+func mainImage(objects []manifest.Object, app string, from fleet.VersionOf) string {
+	type candidate struct {
+		image string
+		rank  int
+	}
+	name := app[strings.LastIndex(app, "/")+1:]
+	best := candidate{rank: 1 << 20}
+	for _, o := range objects {
+		kind := slices.Index(workloadKinds(), strings.ToLower(o.Kind()))
+		if kind < 0 || from.Kind != "" && from.Kind != o.Kind() || from.Name != "" && from.Name != o.Name() {
+			continue
+		}
+		for i, c := range diff.Containers(o) {
+			if from.Container != "" && from.Container != c.Name {
+				continue
+			}
+			rank := 100 * kind
+			switch { // of the workload with the app's name, then the container with it, then the first ones
+			case o.Name() != name && c.Name != name:
+				rank += 10_000
+			case c.Name != name:
+				rank += 50
+			}
+			if rank += min(i, 49); rank < best.rank {
+				best = candidate{c.Image, rank}
+			}
+		}
+	}
+	return best.image
+}
