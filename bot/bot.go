@@ -132,6 +132,7 @@ type Config struct {
 	Claims   Claims // nil: this process is the only one that writes comments
 	// Outcomes are shared by all replicas, and outlive them. Nil: this process keeps its own.
 	Outcomes Outcomes
+	Found    func(ctx context.Context, p hint.Place, f Findings) // called by each task of a trunk; nil: nobody listens
 	Clock    func() time.Time
 	Log      *slog.Logger
 	Observe  func(kind, result string, took time.Duration) // nil: no metrics
@@ -187,6 +188,9 @@ const maxRemembered = 40_000
 func New(c Config) *Bot {
 	if c.Observe == nil {
 		c.Observe = func(string, string, time.Duration) {}
+	}
+	if c.Found == nil {
+		c.Found = func(context.Context, hint.Place, Findings) {}
 	}
 	if c.Unpark == nil {
 		c.Unpark = func(context.Context, hint.Place, int) (int, error) { return 0, nil }

@@ -33,9 +33,19 @@ type Environments interface {
 	Order(ctx context.Context, o Order) (string, error)
 }
 
+// Findings are what a task of the trunk found, for those who are told of it.
+type Findings struct {
+	Commit     string           // of the trunk
+	Refused    string           // why the commit is not hydrated; empty: it is
+	Result     *hydrate.Result  // nil: nothing was hydrated and no promotion evaluated
+	Promotions []promote.Status //
+	Partial    bool             // some promotions could not be evaluated
+}
+
 // trunkTask hydrates the trunk and evaluates promotions.
 type trunkTask struct {
 	*task
+	broken string // why the fleet of the trunk's tip cannot be read
 	// unsettled means that the task changed something, or left something that the next one may mend.
 	unsettled bool
 }
@@ -69,6 +79,7 @@ func (t *trunkTask) work(ctx context.Context) error {
 		return err
 	}
 	if f == nil {
+		t.Found(ctx, t.place, Findings{Commit: tip.Hash.String(), Refused: t.broken})
 		return nil
 	}
 	if err := errors.Join(t.learnUses(ctx, f, tip.Tree), (&follower{
@@ -86,6 +97,7 @@ func (t *trunkTask) work(ctx context.Context) error {
 		})
 	}
 	if errors.Is(err, ErrRefused) {
+		t.Found(ctx, t.place, Findings{Commit: tip.Hash.String(), Refused: err.Error()})
 		return errors.Join(earlier, t.refused(ctx, tip, err))
 	}
 	if err != nil {
@@ -100,6 +112,9 @@ func (t *trunkTask) work(ctx context.Context) error {
 	if err != nil {
 		t.log.Warn("promotions", "error", err) // the hydration is reported in any case
 	}
+	t.Found(ctx, t.place, Findings{
+		Commit: tip.Hash.String(), Refused: t.broken, Result: result, Promotions: promotions, Partial: err != nil,
+	})
 	t.unsettled = t.unsettled || err != nil || !quiet(result, promotions)
 	for _, e := range promotions {
 		t.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits",
@@ -208,6 +223,7 @@ func (t *trunkTask) readable(ctx context.Context, tip gitstore.Commit, f *fleet.
 	if err == nil {
 		return tip, f, nil
 	}
+	t.broken = err.Error()
 	if err := t.brokenFleet(ctx, tip, err); err != nil {
 		return tip, nil, err
 	}

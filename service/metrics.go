@@ -39,6 +39,7 @@ type metrics struct {
 	targets  *prometheus.CounterVec
 	pushes   *prometheus.CounterVec
 	notified *prometheus.CounterVec
+	told     *prometheus.CounterVec
 	stretch  *prometheus.GaugeVec
 	tracer   oteltrace.Tracer
 }
@@ -80,6 +81,10 @@ func newMetrics(s *Service) *metrics {
 		Name: "sluice_notifications_total",
 		Help: "Notifications of Flux and Argo CD receivers, one for each push, by result.",
 	}, []string{"result"})
+	m.told = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_events_total", Help: "Attempts to tell a receiver of events, by kind of receiver and result.",
+	}, []string{"kind", "result"})
+	m.registry.MustRegister(m.told)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sluice_isolation_missing_restrictions",
 		Help: "Restrictions of worker processes that are missing, and mechanisms lost since the start; 0 is complete.",

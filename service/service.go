@@ -38,6 +38,7 @@ import (
 	"github.com/sluice-gitops/sluice/review"
 	"github.com/sluice-gitops/sluice/service/check"
 	"github.com/sluice-gitops/sluice/service/config"
+	"github.com/sluice-gitops/sluice/service/events"
 	"github.com/sluice-gitops/sluice/service/mirrors"
 	"github.com/sluice-gitops/sluice/service/promotions"
 	"github.com/sluice-gitops/sluice/service/repository"
@@ -84,6 +85,7 @@ type Service struct {
 	background sync.WaitGroup // notifications and interrupts
 	mirrors    *mirrors.Mirrors
 	reviews    *reviews.Store // nil without pages
+	events     *events.Ledger // nil without receivers
 }
 
 // New opens the queue and connects all parts. The error lists every mistake in the configuration.
@@ -129,6 +131,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err := s.openQueue(ctx, c); err != nil {
 		return nil, err
 	}
+	if s.events, err = s.newEvents(c); err != nil {
+		return nil, errors.Join(err, s.queue.Close())
+	}
 	if err := s.isolate(ctx, c, o.Runtime.Child); err != nil {
 		return nil, errors.Join(err, s.queue.Close())
 	}
@@ -172,7 +177,7 @@ func (s *Service) wire(c *config.Config, r session.Runtime) {
 		Verdicts: shared.Verdicts, Claims: shared.Claims, Outcomes: queue.NewOutcomes(s.queue),
 		Forges: s.forge, Open: s.open, Settings: s.settings,
 		PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) },
-		Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log,
+		Found:   s.found, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log,
 		Observe: s.metrics.task,
 	})
 }
@@ -206,6 +211,9 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.queue.Run(ctx, s.initial.Workers, s.do) })
 	group.Go(func() error { return followReports(ctx, s) })
 	group.Go(func() error { return s.watch(ctx) })
+	if s.events != nil {
+		group.Go(func() error { s.events.Run(ctx); return nil })
+	}
 	group.Go(func() error { s.every(ctx, s.initial.Sweep, s.sweep); return nil })
 	group.Go(func() error { s.every(ctx, s.initial.Promote, s.promotions); return nil })
 	err := group.Wait()

@@ -32,6 +32,9 @@ func (s *Service) do(ctx context.Context, h hint.Hint) error {
 		s.notFleets.Delete(h.Place)
 	}
 	end(err)
+	if err == nil && h.Number > 0 {
+		s.reviewed(ctx, h)
+	}
 	if limit, ok := errors.AsType[*forge.RateLimitError](err); ok {
 		return &queue.Delay{Until: limit.Until, Err: err}
 	}
@@ -64,6 +67,7 @@ func (s *Service) parked(h hint.Hint, why error) {
 		"number", h.Number, "error", why)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	s.stopped(ctx, h, incident)
 	if err := s.bot.Parked(ctx, h, incident, why); err != nil {
 		s.log.Warn("cannot report a parked task on its merge request", "repository", h.Place, "kind", h.Kind, "number",
 			h.Number, "error", err)

@@ -47,6 +47,7 @@ func contract(t *testing.T, o opener) {
 		"seen":           testSeen,
 		"verdicts":       testVerdicts,
 		"outcomes":       testOutcomes,
+		"episodes":       testEpisodes,
 		"claims":         testClaims,
 		"reports":        testReports,
 		"drain":          testDrain,

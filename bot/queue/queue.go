@@ -7,7 +7,7 @@
 //
 // # What is stored
 //
-// With the prefix `sluice`, nine streams:
+// With the prefix `sluice`, ten streams:
 //
 //	stream            subjects                                            holds
 //	sluice-hints      sluice.hint.<partition>.<kind>.<number>[.force]          one message per key, the newest
@@ -19,6 +19,7 @@
 //	sluice-seen       sluice.seen.<hash>                                  delivery ids and body hashes; expire after Config.SeenTTL
 //	sluice-verdicts   sluice.verdict.<place>-<number>                     verdict of a merge request alone, see Verdicts
 //	sluice-outcomes   sluice.outcome.<place>-<number>-<comment>           what the commands of a comment did, see Outcomes
+//	sluice-events     sluice.event.<place>                                what receivers of events were told, see Episodes
 //	sluice-reports    sluice.report.<name>[.<piece>]                      pages of reviewed heads, see Reports
 //	sluice-lists      sluice.list.<name>                                  lists of these heads
 //
@@ -115,6 +116,7 @@ type Queue struct {
 	seen     *bucket
 	verdicts *bucket
 	outcomes *bucket
+	episodes *bucket
 	reports  *bucket
 	lists    *bucket
 

@@ -53,6 +53,10 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 		large); err != nil {
 		return err
 	}
+	// which repeats what receivers of events were told
+	if q.episodes, err = q.makeBucket(ctx, "events", p+".event.", part, verdictTTL, forgetOldest, large); err != nil {
+		return err
+	}
 	if q.srv == nil {
 		return nil
 	}

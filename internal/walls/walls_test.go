@@ -162,6 +162,7 @@ func forbidden() map[string][]string {
 		"importer/internal/wire": append(own("fleet", "gitstore", "hydrate", "renderer"), goGit, helm, "net/http",
 			"os/exec"),
 
+		"service/events":    append(own("fleet", "renderer", "promote", "hydrate"), goGit),
 		"service/notify":    append(own("fleet", "renderer"), goGit),
 		"hydrate/objects":   append(own("policy"), helm),
 		"rollout":           append(own("gitstore"), goGit, "net/http", "os/exec"),

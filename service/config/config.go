@@ -43,6 +43,7 @@ type Config struct {
 	SignKey string  `yaml:"signKey"`
 	Tracing string  `yaml:"tracing"` // URL of an OTLP receiver over HTTP; "" disables tracing
 	Pages   Pages   `yaml:"pages"`   // pages of the fleets
+	Events  Events  `yaml:"events"`  // who is told of what needs people; without receivers nobody
 	Forges  []Forge `yaml:"forges"`
 }
 
@@ -115,6 +116,7 @@ func (c *Config) defaults() {
 		c.Queue.Replicas = cmp.Or(c.Queue.Replicas, 3)
 	}
 	c.Queue.Replicas = cmp.Or(c.Queue.Replicas, 1)
+	c.Events.defaults()
 	for i := range c.Forges {
 		f := &c.Forges[i]
 		f.Name = cmp.Or(f.Name, f.Kind)
@@ -181,6 +183,7 @@ func (c *Config) check(p *problems) {
 		}
 	}
 	c.checkPages(p)
+	c.Events.check(p)
 	var names []string
 	for i := range c.Forges {
 		f := &c.Forges[i]
@@ -198,6 +201,7 @@ func (c *Config) load(p *problems, s Sources) {
 	read := func(at string, secret *Secret, required bool) { secret.load(p, s, at, required) }
 	read("fingerprint", &c.Fingerprint, false)
 	c.loadPages(p, s)
+	c.Events.load(p, s)
 	if c.SignKey != "" {
 		if _, err := s.Read(c.SignKey); err != nil {
 			p.add("signKey: %w", err)

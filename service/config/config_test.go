@@ -95,6 +95,13 @@ forges:
   - {kind: gitea, name: A}
   - {kind: github, repositories: [fleet], secrets: [{env: NOTHING}], token: {file: /none}, api: "https://u:p@x/"}
   - {kind: github, app: {id: 1}, signing: [{env: HOOK}], repositories: ["a/b"], settings: {branchProtection: maybe}}
+events:
+  late: 1s
+  receivers:
+    - {name: A, kind: pager}
+    - {name: hook, kind: webhook, url: {env: HOOK}, secret: {env: HOOK}, events: [all], severity: high}
+    - {name: hook, kind: slack, secret: {env: HOOK}, template: "{{.None}}", environments: ["["]}
+    - {name: mail, kind: email, mail: {tls: none, host: mx.example.com, user: u, from: x}}
 `)
 	if err == nil {
 		t.Fatal("no error")
@@ -106,6 +113,13 @@ forges:
 		"/none", "forges[1].api: it must be", "\"fleet\" is not a pattern",
 		"forges[2]: another forge has the name \"github\"", "forges[2].app", "forges[2].signing",
 		"forges[2].settings.branchProtection: \"maybe\" must be",
+		"events.late: 1s", "events.receivers[0].name: \"A\"", "events.receivers[0].kind: \"pager\"",
+		"events.receivers[1].url: it must be", "events.receivers[1].secret: it must be whsec_", "events.receivers[1].events: \"all\"",
+		"events.receivers[1].severity: \"high\"", "events.receivers[2].name: another receiver",
+		"events.receivers[2].url: it is required", "events.receivers[2].secret: a webhook needs one",
+		"events.receivers[2].template: ", "events.receivers[2]: \"[\" is not a valid pattern",
+		"events.receivers[3].mail.tls: a password is not sent", "events.receivers[3].mail: set user and password",
+		"events.receivers[3].mail.to", "events.receivers[3].mail: \"x\" is not an address",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
