@@ -151,8 +151,10 @@ func textOf(lines []string) int {
 // ChangeSet returns the change set of the added targets. environments defines their order in the result; it is that of
 // the promotion graph.
 func (b *Builder) ChangeSet(withheld []Withheld, environments []string, f Fleet) *ChangeSet {
-	out := &ChangeSet{Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: b.compared,
-		Environments: environments}
+	out := &ChangeSet{
+		Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: b.compared,
+		Environments: environments,
+	}
 	if out.Withheld == nil {
 		out.Withheld = []Withheld{}
 	}

@@ -286,44 +286,54 @@ func TestTextsThatContainAValueByChance(t *testing.T) {
 		varies  []string // of the first group
 	}{
 		{
-			"an image", []diff.Target{
+			"an image",
+			[]diff.Target{
 				hostedOn(t, "a", "prod", "example.com", [2]string{image + "1", "cart.example.com"}, [2]string{image + "2", "cart.example.com"}),
 				hostedOn(t, "b", "prod", "core.net", [2]string{image + "1", "cart.core.net"}, [2]string{image + "2", "cart.core.net"}),
 			},
-			[]string{"a b"}, nil,
+			[]string{"a b"},
+			nil,
 		},
 		{
-			"an image and a host that has the variable", []diff.Target{
+			"an image and a host that has the variable",
+			[]diff.Target{
 				hostedOn(t, "a", "prod", "example.com", [2]string{image + "1", "cart.example.com"}, [2]string{image + "2", "shop.example.com"}),
 				hostedOn(t, "b", "prod", "core.net", [2]string{image + "1", "cart.core.net"}, [2]string{image + "2", "shop.core.net"}),
 				hostedOn(t, "c", "prod", "far.org", [2]string{image + "1", "cart.far.org"}, [2]string{image + "2", "shop.far.org"}),
 			},
-			[]string{"a b c"}, []string{"cluster.vars.domain"},
+			[]string{"a b c"},
+			[]string{"cluster.vars.domain"},
 		},
 		{
-			"an image in which another variable counts", []diff.Target{
+			"an image in which another variable counts",
+			[]diff.Target{
 				hostedOn(t, "a", "prod", "example.com", [2]string{"registry.example.com/prod/cart:1", "h"}, [2]string{"registry.example.com/prod/cart:2", "h"}),
 				hostedOn(t, "b", "prod", "core.net", [2]string{"registry.example.com/prod/cart:1", "h"}, [2]string{"registry.example.com/prod/cart:2", "h"}),
 				hostedOn(t, "c", "dev", "example.com", [2]string{"registry.example.com/dev/cart:1", "h"}, [2]string{"registry.example.com/dev/cart:2", "h"}),
 				hostedOn(t, "d", "dev", "core.net", [2]string{"registry.example.com/dev/cart:1", "h"}, [2]string{"registry.example.com/dev/cart:2", "h"}),
 			},
-			[]string{"a b c d"}, []string{"environment"},
+			[]string{"a b c d"},
+			[]string{"environment"},
 		},
 		{
-			"a cluster that has the value of another one", []diff.Target{
+			"a cluster that has the value of another one",
+			[]diff.Target{
 				hostedOn(t, "a", "prod", "example.com", [2]string{"i:1", "cart.example.com"}, [2]string{"i:1", "shop.example.com"}),
 				hostedOn(t, "b", "prod", "core.net", [2]string{"i:1", "cart.core.net"}, [2]string{"i:1", "shop.core.net"}),
 				hostedOn(t, "c", "prod", "far.org", [2]string{"i:1", "cart.core.net"}, [2]string{"i:1", "shop.core.net"}),
 			},
-			[]string{"b c", "a"}, nil, // equal texts are equal
+			[]string{"b c", "a"},
+			nil, // equal texts are equal
 		},
 		{
-			"two versions", []diff.Target{
+			"two versions",
+			[]diff.Target{
 				hostedOn(t, "a", "prod", "example.com", [2]string{image + "1", "h"}, [2]string{image + "2", "h"}),
 				hostedOn(t, "b", "prod", "core.net", [2]string{image + "1", "h"}, [2]string{image + "2", "h"}),
 				hostedOn(t, "c", "prod", "example.com", [2]string{image + "1", "h"}, [2]string{image + "3", "h"}),
 			},
-			[]string{"a b", "c"}, nil,
+			[]string{"a b", "c"},
+			nil,
 		},
 	} {
 		for range 4 {

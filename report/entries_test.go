@@ -27,7 +27,7 @@ func oneLine() *report.Review {
 	all, where := everywhere()
 	cause := &diff.Cause{File: "charts/hello/templates/deployment.yaml", Line: 14}
 	var groups []diff.Group
-	for _, app := range strings.Fields("assets cart catalog checkout ledger mail payment search users web") {
+	for app := range strings.FieldsSeq("assets cart catalog checkout ledger mail payment search users web") {
 		g := group(app, all, where, "Deployment "+app+"/"+app+" changed; rolls 1 workload", hostNetwork(app))
 		g.Cause = cause
 		groups = append(groups, g)
@@ -93,7 +93,7 @@ func TestEntries(t *testing.T) {
 	fewer := group("f", all[:3], where[:1], "s", hostNetwork("f"))
 	var got []string
 	for _, e := range report.Entries([]*diff.Group{
-		ptr(same("a")), ptr(value), ptr(same("b")), ptr(effect), ptr(fewer), ptr(same("a")), ptr(same("c")),
+		new(same("a")), new(value), new(same("b")), new(effect), new(fewer), new(same("a")), new(same("c")),
 	}) {
 		names := e.App
 		for _, o := range e.Others {
@@ -105,8 +105,6 @@ func TestEntries(t *testing.T) {
 		t.Errorf("entries: got %q, want %q", text, want)
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // What a heading counts is what stands below it, whatever changes.
 func TestHeadingsCountTheirLists(t *testing.T) {

@@ -254,7 +254,6 @@ func (m *markdown) apps() (table, noise string) {
 type appRow struct {
 	*diff.App
 	apps int
-	name string
 }
 
 // appRows returns the rows of the apps in which something changes, rolls or is withheld.
