@@ -30,11 +30,13 @@ func (j *judgement) host() {
 	}
 }
 
-// baseCapabilities are those that a pod may add by the baseline level of the Pod Security Standards
+// baseCapabilities returns those that a pod may add by the baseline level of the Pod Security Standards
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
-var baseCapabilities = []string{
-	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID",
-	"SETPCAP", "SETUID", "SYS_CHROOT",
+func baseCapabilities() []string {
+	return []string{
+		"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+		"SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+	}
 }
 
 // hostAccess returns what an object's pods may do on their nodes beyond their own containers, each with the path of the
@@ -89,7 +91,7 @@ func containerAccess(container map[string]any) map[string]string {
 	added, _ := capabilities["add"].([]any)
 	for _, c := range added {
 		name := strings.TrimPrefix(strings.ToUpper(fmt.Sprint(c)), "CAP_")
-		if !slices.Contains(baseCapabilities, name) {
+		if !slices.Contains(baseCapabilities(), name) {
 			out["the capability "+name] = "capabilities.add"
 		}
 	}

@@ -147,7 +147,7 @@ func (f *versions) lock(name string, _ fleet.Claim) (other, charts string) {
 var versionKey = regexp.MustCompile(`(^|\.)(version|targetRevision|tag|image|newTag|digest)$`)
 
 // chartVersion matches, by the kind of a document or the name of its file, the fields that hold a chart's version.
-var chartVersion = map[string]*regexp.Regexp{
+var chartVersion = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // compiled once
 	"App":            regexp.MustCompile(`^spec\.(source|sources\.\d+)\.helm\.version$`),
 	"HelmRelease":    regexp.MustCompile(`^spec\.chart\.spec\.version$`),
 	"HelmChart":      regexp.MustCompile(`^spec\.version$`),

@@ -20,6 +20,19 @@ exports.broken = () => {
   return out;
 };
 
+// small runs in a page and lists visible texts of less than 12 pixels.
+exports.small = () => {
+  const out = new Set();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || !e.getClientRects().length) continue;
+    const size = parseFloat(getComputedStyle(e).fontSize);
+    if (size < 12) out.add(e.tagName + "." + e.className + " of " + size + " px: " + walk.currentNode.data.trim().slice(0, 40));
+  }
+  return [...out];
+};
+
 exports.opener = (out, viewport) => ({
   // open opens an address in a context of its own.
   open: async (browser, address, options) => {

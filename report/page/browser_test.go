@@ -74,7 +74,7 @@ func (got *found) checkUse(t *testing.T) {
 	for what, pair := range map[string][2]string{
 		"first section": {f.FirstSection, "Cautions"}, "j": {f.J, "PersistentVolumeClaim backup/archive"},
 		"j j": {f.JJ, "StatefulSet backup/backup-store"},
-		"k":   {f.K, "PersistentVolumeClaim backup/archive"}, "n": {f.N, "NetworkPolicy edge/gateway"},
+		"k":   {f.K, "PersistentVolumeClaim backup/archive"}, "n": {f.N, "Deployment shop/web"},
 		"]": {f.Caution, "StatefulSet backup/backup-store"},
 		"x": {f.Copied, "Command copied"}, "search": {f.Search, "1 object in 1 group of 3"},
 		"address": {f.Address, "?q=checkout"}, "d": {f.Theme, "light"},

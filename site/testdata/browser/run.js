@@ -3,7 +3,7 @@
 // node run.js FOLDER SCREENSHOTS OLDER NEWER: FOLDER has the folders demo, hostile and states with pages. In states, the environment dev has
 // had four states, among them these two.
 const {launch} = require(process.env.BROWSER_TOOLS);
-const {broken, opener} = require(process.env.BROWSER_PAGES);
+const {broken, opener, small} = require(process.env.BROWSER_PAGES);
 const fs = require("fs");
 const path = require("path");
 const [folder, shots, older, newer] = process.argv.slice(2);
@@ -22,6 +22,7 @@ const looks = async (browser) => {
         const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
         if (over > 0) out.wide.push(name + " at " + width + " by " + over);
         for (const word of await page.evaluate(broken)) out.wide.push(name + " at " + width + " breaks the word " + word);
+        for (const text of await page.evaluate(small)) out.wide.push(name + " at " + width + " has a text that is too small: " + text);
         await page.evaluate(() => { for (const d of document.querySelectorAll("details")) { d.removeAttribute("name"); d.open = true; } });
         if (width !== 900) await check(page, [name, colorScheme, width].join(" "));
         await page.screenshot({path: path.join(shots, [name.replace(/[/.]/g, "-"), colorScheme, width].join("-") + ".png"), fullPage: true});

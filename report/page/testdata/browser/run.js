@@ -2,7 +2,7 @@
 // Opens pages in Chromium, uses them as a reader does, and prints what it found as JSON.
 // node run.js FOLDER: FOLDER has fleet.html, hostile.html, many.html and deep.html, and gets the screenshots.
 const {launch} = require(process.env.BROWSER_TOOLS);
-const {broken, opener} = require(process.env.BROWSER_PAGES);
+const {broken, opener, small} = require(process.env.BROWSER_PAGES);
 const {slow, tour} = require("./keys.js");
 const path = require("path");
 const [folder] = process.argv.slice(2);
@@ -20,6 +20,7 @@ const looks = async (browser) => {
       await shot(page, `fleet-${colorScheme}-${width}`);
       out.facts[`overflow-${width}`] = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       for (const word of await page.evaluate(broken)) out.errors.push("at " + width + " the head of a table breaks the word " + word);
+      for (const text of await page.evaluate(small)) out.errors.push("at " + width + " a text is too small: " + text);
       if (width !== 900) await check(page, `${colorScheme} ${width}`);
       if (width === 1440) {
         await page.evaluate(() => document.querySelector("#a2, section.app:last-of-type").scrollIntoView());
