@@ -68,6 +68,7 @@ type mergedGroup struct {
 	values  map[string]string // by reference that was replaced: the value in one of the changes
 	varies  map[string]bool   // references in values that other changes have with another value
 	shape   string            // equal for groups that may differ only in texts
+	chance  bool              // merged from groups where some texts have a value by chance
 
 	baseUnknown bool
 }

@@ -71,7 +71,8 @@ func (g *Group) harm() Harm {
 func (m *mergedGroup) group(names *namer) Group {
 	out := Group{
 		ID: m.id, App: m.app, Example: m.example, Objects: m.objects, Risk: RiskNone,
-		BaseUnknown: m.baseUnknown, Varies: slices.Sorted(maps.Keys(m.varies)),
+		BaseUnknown: m.baseUnknown, Varies: slices.Sorted(maps.Keys(m.varies)), varying: m.varying(),
+		chance: m.chance,
 	}
 	for _, p := range m.places {
 		out.Clusters = append(out.Clusters, p.cluster)

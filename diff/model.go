@@ -158,6 +158,9 @@ type Group struct {
 	BaseUnknown bool `json:"baseUnknown,omitempty"`
 	// Cause is the only changed place that all targets of the group read; nil if there are several, or it is not known.
 	Cause *Cause `json:"cause,omitempty"`
+
+	varying map[string]string // by reference of Varies: the value on Example
+	chance  bool              // some texts have such a value on Example by chance
 }
 
 // Cause is a place in the source repository.

@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/Masterminds/semver/v3"
 )
@@ -36,12 +37,12 @@ func (c *ChangeSet) Harmless() string {
 	return ""
 }
 
-// imageField matches the field of a container's image.
-var imageField = regexp.MustCompile(`(^|\.)(initContainers|containers)\[name=[^\]]*\]\.image$`)
+// imageField matches the field of a container's image, in an object of any kind.
+var imageField = regexp.MustCompile(`(?:^|\.)(?:initContainers|containers)\[name=([^\]]*)\]\.image$`)
 
 // OnlyImages returns "" if nothing changes but version labels, checksums and images, which keep their repositories and
 // do not go back to an older version. Otherwise it returns the first other change. allowed reports whether the images
-// of a repository may change.
+// of a repository may change. Where the clusters of a group have different values in an image, all of them count.
 func (c *ChangeSet) OnlyImages(allowed func(repository string) bool) string {
 	for i := range c.Groups {
 		g := &c.Groups[i]
@@ -51,18 +52,29 @@ func (c *ChangeSet) OnlyImages(allowed func(repository string) bool) string {
 				return fmt.Sprintf("%s of %s is %s", o.Title(), g.App, o.Verb)
 			}
 			for _, f := range o.Fields {
-				if !imageField.MatchString(f.Path) {
+				m := imageField.FindStringSubmatch(f.Path)
+				if m == nil {
 					return fmt.Sprintf("%s of %s: %s changes", o.Title(), g.App, f.Path)
 				}
-			}
-			for _, image := range o.Images {
-				if why := image.routine(allowed); why != "" {
+				image := Image{Container: m[1], Old: g.imageText(f.Old), New: g.imageText(f.New)}
+				why := image.routine(allowed)
+				if why == "" && g.chance && strings.Contains(image.New, "${") {
+					why = "the clusters have different images: " + image.New
+				}
+				if why != "" {
 					return fmt.Sprintf("%s of %s: %s", o.Title(), g.App, why)
 				}
 			}
 		}
 	}
 	return ""
+}
+
+// imageText returns an image with ${reference} for each value that differs between the clusters of the group; "" if
+// there is none.
+func (g *Group) imageText(image any) string {
+	text, _ := image.(string)
+	return strings.NewReplacer("\x02", "${", "\x03", "}").Replace(newTemplate(g.varying).text(text))
 }
 
 // routine returns "" if an image keeps its repository and does not go back. Otherwise it says what else happens.
@@ -79,6 +91,8 @@ func (i Image) routine(allowed func(repository string) bool) string {
 		return "the image has neither tag nor digest"
 	case old.Digest != "" && now.Digest == "":
 		return "the image is no longer pinned to a digest"
+	case strings.Contains(old.Tag+now.Tag, "${"):
+		return "the clusters have different versions: " + now.Tag + " instead of " + old.Tag
 	}
 	a, errA := semver.NewVersion(old.Tag)
 	b, errB := semver.NewVersion(now.Tag)

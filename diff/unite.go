@@ -131,6 +131,7 @@ func merge(list []*mergedGroup, all []*texts, members []int, chance []bool) *mer
 		}
 	}
 	out := *first
+	out.chance = slices.Contains(chance, true)
 	out.places, out.varies, out.values = nil, map[string]bool{}, maps.Clone(first.values)
 	for _, i := range members {
 		m := list[i]

@@ -21,15 +21,19 @@ func (noRules) Check(context.Context, policy.Input) (*policy.Result, error) {
 const (
 	routineFleet = "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: acme}\nspec:\n" +
 		"  environments: [{name: dev}, {name: prod, after: [dev]}]\n  routine: {}\n"
-	routineClusters = "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec: {environment: dev}\n---\n" +
-		"apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: two}\nspec: {environment: prod}\n"
+	routineClusters = "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: one}\n" +
+		"spec: {environment: dev, vars: {tag: 1.3.0, old: 1.2.3, mirror: ghcr.io/acme/web}}\n---\n" +
+		"apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: two}\n" +
+		"spec: {environment: prod, vars: {tag: 1.1.0, old: 1.2.3, mirror: ghcr.io/evil/web}}\n"
 	routineApp = "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: web}\n" +
 		"spec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n"
 	routineTemplate = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, labels: {app.kubernetes.io/version: {{ .Values.image.tag | quote }}}}\n" +
 		"spec:\n  replicas: {{ .Values.replicas }}\n  selector: {matchLabels: {app: web}}\n  template:\n" +
 		"    metadata: {labels: {app: web}, annotations: {made-by: {{ .Chart.Version | quote }}}}\n" +
-		"    spec: {containers: [{name: web, image: \"{{ .Values.image.repository }}:{{ .Values.image.tag }}\"}]}\n"
-	routineValues = "image: {repository: ghcr.io/acme/web, tag: 1.2.3}\nreplicas: 3\n"
+		"    spec: {containers: [{name: web, image: \"{{ .Values.image.repository }}:{{ .Values.image.tag }}\"}]}\n" +
+		"---\napiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: serve}\n" +
+		"spec: {template: {spec: {containers: [{name: serve, image: \"{{ .Values.serve }}\"}]}}}\n"
+	routineValues = "image: {repository: ghcr.io/acme/web, tag: 1.2.3}\nreplicas: 3\nserve: ghcr.io/acme/serve:1.0.0\n"
 	routineChart  = "apiVersion: v2\nname: web\nversion: 1.2.3\n"
 )
 
@@ -55,6 +59,7 @@ func TestRoutine(t *testing.T) {
 	bump := edit(values, "tag: 1.2.3", "tag: 1.3.0")
 	for name, c := range map[string]struct {
 		rules  string // in place of {}
+		start  func(*hydratetest.Repo)
 		change func(*hydratetest.Repo)
 		alter  func(*compare.Request)
 		yes    bool
@@ -68,6 +73,23 @@ func TestRoutine(t *testing.T) {
 		"a tag, back":      {change: edit(values, "tag: 1.2.3", "tag: 1.2.2"), why: "the image goes back from 1.2.3 to 1.2.2"},
 		"another repository": {
 			change: edit(values, "ghcr.io/acme/web", "ghcr.io/evil/web"), why: "the image comes from ghcr.io/evil/web",
+		},
+		"a tag of each cluster, back on one": {
+			change: edit(values, "tag: 1.2.3", "tag: \"${cluster.vars.tag}\""), why: "the clusters have different versions",
+		},
+		"another repository on one cluster": {
+			change: both(bump, edit(values, "repository: ghcr.io/acme/web", "repository: \"${cluster.vars.mirror}\"")),
+			why:    "the clusters have different images: ${cluster.vars.mirror}:1.3.0",
+		},
+		"the repository of each cluster": {
+			start:  edit(values, "repository: ghcr.io/acme/web", "repository: \"${cluster.vars.mirror}\""),
+			change: bump, yes: true, why: "only images change",
+		},
+		"another repository in an object of another kind": {
+			change: edit(values, "ghcr.io/acme/serve", "ghcr.io/evil/serve"), why: "the image comes from ghcr.io/evil/serve",
+		},
+		"a tag in an object of another kind": {
+			change: edit(values, "serve:1.0.0", "serve:1.1.0"), yes: true, why: "only images change",
 		},
 		"replicas too": {change: both(bump, edit(values, "replicas: 3", "replicas: 4")), why: "spec.replicas changes"},
 		"replicas":     {change: edit(values, "replicas: 3", "replicas: 4"), why: "spec.replicas changes"},
@@ -110,6 +132,9 @@ func TestRoutine(t *testing.T) {
 				"charts/web/templates/web.yaml": routineTemplate, chart: routineChart, values: routineValues,
 			} {
 				r.Write(file, text)
+			}
+			if c.start != nil {
+				c.start(r)
 			}
 			r.Commit("start")
 			c.change(r)
