@@ -17,6 +17,7 @@ const (
 // overview is what the first page fills in.
 type overview struct {
 	Fleet   *Fleet
+	ToDo    []action
 	Odd     []*Cluster
 	MoreOdd int
 	Rows    []matrixRow
@@ -72,7 +73,7 @@ func (r foldRow) Bad() int { return r.Odd + r.Unhealthy }
 func (r foldRow) Rest() int { return r.Bad() + r.Pending }
 
 func newOverview(f *Fleet) *overview {
-	out := &overview{Fleet: f}
+	out := &overview{Fleet: f, ToDo: toDo(f)}
 	for _, c := range f.Clusters {
 		if c.Dot() == "odd" || c.Unhealthy() || c.State == "frozen" {
 			out.Odd = append(out.Odd, c)

@@ -2,6 +2,7 @@ package site
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -156,11 +157,12 @@ func commands(e *Environment) []action {
 	if d.Record.Halt != nil {
 		add("Lift the halt", "resume", e.Name)
 	}
-	if len(d.Record.Holds) > 0 && d.Record.Halt == nil {
-		add("End what is held back", "resume", e.Name)
-	}
 	if d.Proposal != nil && waitsForApproval(d.Gates) {
 		add("Approve what waits", "approve", e.Name)
+	}
+	if e.Tip == "" { // there is nothing to stop and nothing to go back to
+		add("Bring its first state", "promote", e.Name)
+		return out
 	}
 	add("Promote", "promote", e.Name)
 	add("Roll back to the state before", "rollback", e.Name, "--reason", "WHY")
@@ -174,6 +176,44 @@ func commands(e *Environment) []action {
 	}
 	if d.Record.Halt == nil {
 		add("Stop it where it is", "halt", e.Name, "--reason", "WHY")
+	}
+	return out
+}
+
+// toDo returns what somebody must do, or may do, so that the environments go on: one command each, in their order.
+func toDo(f *Fleet) []action {
+	var out []action
+	add := func(what string, words ...string) { out = append(out, action{what, newCommand(words...)}) }
+	for _, e := range f.Environments {
+		var d rollout.Decision
+		if e.Status != nil {
+			d = e.Status.Decision
+		}
+		behind := slices.IndexFunc(e.Upstream, func(g Gap) bool { return g.Behind > 0 })
+		filled := !slices.ContainsFunc(f.Environments,
+			func(up *Environment) bool { return slices.Contains(e.After, up.Name) && up.Tip == "" })
+		switch {
+		case len(e.Clusters) == 0:
+		case e.Foreign != "":
+			out = append(out, action{
+				e.Name + " has a commit that is not Sluice's: what each command would do",
+				command{Terminal: "sluice repair " + shell(e.Name)},
+			})
+		case e.Tip == "" && len(e.After) == 0:
+			out = append(out, action{
+				e.Name + " was never hydrated: write its branches",
+				command{Terminal: "sluice hydrate --push --env " + shell(e.Name)},
+			})
+		case e.Tip == "" && filled:
+			add(e.Name+" is empty: bring its first state", "promote", e.Name)
+		case d.Record.Halt != nil:
+			add(e.Name+" is halted: go on", "resume", e.Name)
+		case d.Proposal != nil && waitsForApproval(d.Gates):
+			add(e.Name+" waits for an approval", "approve", e.Name)
+		case e.Mode == "manual" && d.Proposal == nil && len(d.Record.Holds) == 0 && behind >= 0:
+			add(fmt.Sprintf("%s is %s behind %s, and moves when somebody asks", e.Name,
+				count(e.Upstream[behind].Behind, "commit"), e.Upstream[behind].Environment), "promote", e.Name)
+		}
 	}
 	return out
 }
