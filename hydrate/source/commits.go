@@ -193,7 +193,7 @@ func (k *KnownHosts) FetchCommit(ctx context.Context, c fleet.GitCommit) error {
 	if k.learning {
 		k.know(c.URL, c.Nested)
 	}
-	if !k.hosts[hostOf(c.URL)] && k.trusted != nil && !k.walked {
+	if !k.urls[c.URL] && k.trusted != nil && !k.walked {
 		k.walked = true
 		for _, address := range k.trusted.bases(ctx) {
 			k.know(address, false)

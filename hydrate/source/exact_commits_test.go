@@ -113,3 +113,33 @@ func TestHostsOfKustomizationsAreKnown(tt *testing.T) {
 		}
 	}
 }
+
+// Credentials may read a repository that a kustomization of the trusted commit names, also on a host that something
+// else makes known.
+func TestCredentialsOfKustomizations(tt *testing.T) {
+	tt.Parallel()
+	t := newOutageTest(tt)
+	commit, _ := t.lib("small")
+	const api = "apiVersion: sluice.dev/v1alpha1\n"
+	tree := treeOf(t.T, t.w, map[string]string{
+		"sluice.yaml":          api + "kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n",
+		"clusters/a.yaml":      api + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n",
+		"repositories/o.yaml":  api + "kind: Repository\nmetadata: {name: o}\nspec: {url: \"https://127.0.0.1:1/acme/other\", branch: main}\n",
+		"x/kustomization.yaml": "resources: [\"https://127.0.0.1:1/acme/lib//base?ref=main\"]\n",
+	})
+	v, err := NewReader(t.store, noArchives{}, renderer.NewEngine(renderer.DefaultLimits())).Open(t.Context(), tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]bool{"https://127.0.0.1:1/acme/lib": true, "https://127.0.0.1:1/acme/secret": false} {
+		used := false
+		k := NewKnownHosts(t.store, func(string) gitstore.Auth { used = true; return gitstore.Auth{} }, nil)
+		k.Trust(v)
+		if err := k.FetchCommit(t.Context(), fleet.GitCommit{URL: url, Commit: commit.String()}); errors.Is(err, ErrUnasked) {
+			t.Errorf("%s: the host counts as unknown: %v", url, err)
+		}
+		if used != want {
+			t.Errorf("%s: credentials are used: got %t, want %t", url, used, want)
+		}
+	}
+}
