@@ -86,14 +86,21 @@ func entryKey(g *diff.Group) string {
 func neutralKey(app string, o *diff.ObjectChange) string {
 	h := sha256.New()
 	own := ownNames(app, o)
-	write := func(parts ...string) {
-		for _, p := range parts {
-			p = neutral(own, p)
+	// the name of the app in place of that of the namespace is another change
+	parts := []string{o.ID.Name, app, o.ID.Namespace, o.OldID.Name, o.OldID.Namespace}
+	write := func(texts ...string) {
+		for _, p := range texts {
+			for _, n := range own {
+				p = safetext.ReplaceWords(p, n, fmt.Sprint(ownName, slices.Index(parts, n)))
+			}
 			fmt.Fprintf(h, "%d:", len(p))
 			_, _ = io.WriteString(h, p) // a hash accepts every write
 		}
 	}
-	write(string(o.Verb), o.APIVersion, o.ID.Kind, o.ID.Name, o.ID.Namespace, o.OldID.Name, o.OldID.Namespace)
+	write(string(o.Verb), o.APIVersion, o.ID.Kind)
+	for _, name := range []string{o.ID.Name, o.ID.Namespace, o.OldID.Name, o.OldID.Namespace} {
+		write(neutral(own, name)) // in some apps, one name plays several parts
+	}
 	for _, list := range [][]diff.FieldChange{o.Fields, o.Noise} {
 		for i := range list {
 			f := &list[i]

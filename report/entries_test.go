@@ -90,10 +90,14 @@ func TestEntries(t *testing.T) {
 	value.Objects[0].Fields[0].New = "host"
 	effect := same("e")
 	effect.Objects[0].Effects = []diff.Effect{{Name: diff.EffectHostAccess, Risk: diff.RiskHigh}}
+	swapped := func(app, now string) diff.Group {
+		return group(app, all, where, "s", configMap(app, app+"-settings", "who", "nobody", now))
+	}
 	fewer := group("f", all[:3], where[:1], "s", hostNetwork("f"))
 	var got []string
 	for _, e := range report.Entries([]*diff.Group{
 		new(same("a")), new(value), new(same("b")), new(effect), new(fewer), new(same("a")), new(same("c")),
+		new(swapped("g", "g")), new(swapped("h", "h-settings")), new(swapped("i", "i")),
 	}) {
 		names := e.App
 		for _, o := range e.Others {
@@ -101,7 +105,7 @@ func TestEntries(t *testing.T) {
 		}
 		got = append(got, names)
 	}
-	if text, want := strings.Join(got, ", "), "a b c, d, e, f, a"; text != want {
+	if text, want := strings.Join(got, ", "), "a b c, d, e, f, a, g i, h"; text != want {
 		t.Errorf("entries: got %q, want %q", text, want)
 	}
 }
