@@ -20,7 +20,7 @@ func (noRules) Check(context.Context, policy.Input) (*policy.Result, error) {
 
 const (
 	routineFleet = "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: acme}\nspec:\n" +
-		"  environments: [{name: dev}, {name: prod, after: [dev]}]\n  routine: {}\n"
+		"  environments: [{name: dev}, {name: prod, after: [dev]}]\n  layers: [cluster]\n  routine: {}\n"
 	routineClusters = "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: one}\n" +
 		"spec: {environment: dev, vars: {tag: 1.3.0, old: 1.2.3, mirror: ghcr.io/acme/web}}\n---\n" +
 		"apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: two}\n" +
@@ -90,6 +90,18 @@ func TestRoutine(t *testing.T) {
 		},
 		"a tag in an object of another kind": {
 			change: edit(values, "serve:1.0.0", "serve:1.1.0"), yes: true, why: "only images change",
+		},
+		"a value of a frozen cluster": {
+			start: func(r *hydratetest.Repo) {
+				edit("clusters/a.yaml", "environment: prod,", "environment: prod, state: frozen,")(r)
+				r.Write("apps/web/layers/cluster/two/values.yaml", "replicas: 3\n")
+			},
+			change: both(bump, edit("apps/web/layers/cluster/two/values.yaml", "replicas: 3", "replicas: 0")),
+			why:    "apps/web/layers/cluster/two/values.yaml changes, which only frozen clusters read",
+		},
+		"a tag, with a frozen cluster": {
+			start:  edit("clusters/a.yaml", "environment: prod,", "environment: prod, state: frozen,"),
+			change: bump, yes: true, why: "only images change",
 		},
 		"replicas too": {change: both(bump, edit(values, "replicas: 3", "replicas: 4")), why: "spec.replicas changes"},
 		"replicas":     {change: edit(values, "replicas: 3", "replicas: 4"), why: "spec.replicas changes"},

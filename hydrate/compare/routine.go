@@ -50,11 +50,12 @@ func (c *Comparison) Routine(ctx context.Context, except []string) (Routine, err
 	if err != nil {
 		return Routine{}, err
 	}
-	f := &versions{}
+	f, apps := &versions{}, map[string]bool{}
 	for i, v := range c.run.views {
 		f.trees[i] = v.Files(ctx)
 		for _, a := range v.Fleet.Apps {
 			f.apps = append(f.apps, a.File)
+			apps[a.Name] = true
 		}
 	}
 	var out Routine
@@ -67,6 +68,10 @@ func (c *Comparison) Routine(ctx context.Context, except []string) (Routine, err
 			look = f.lock
 		}
 		other, charts := look(name, claims[name])
+		if c.Frozen > 0 && c.run.onlyFrozen(name, apps) {
+			other = name + " changes, which only frozen clusters read"
+			charts = other
+		}
 		if out.Other == "" {
 			out.Other = other
 		}
@@ -75,6 +80,18 @@ func (c *Comparison) Routine(ctx context.Context, except []string) (Routine, err
 		}
 	}
 	return out, ctx.Err()
+}
+
+// onlyFrozen reports whether all targets that read a changed file are on frozen clusters, so that nothing shows what it
+// changes there.
+func (c *run) onlyFrozen(name string, apps map[string]bool) bool {
+	base, head := c.views[0], c.views[1]
+	found, any := c.h.Readers(base, head, name, apps)
+	for target := range found {
+		cluster, ok := head.Fleet.Cluster(target[0])
+		any = any || !ok || !cluster.Frozen()
+	}
+	return !any && len(found) > 0
 }
 
 // versions looks for changed versions in files.
