@@ -506,3 +506,32 @@ func distinct(list []manifest.Object) bool {
 	}
 	return true
 }
+
+// Init containers run one after the other, so their order is a change; that of containers is none.
+func TestOrderOfInitContainers(t *testing.T) {
+	for list, want := range map[string]int{"initContainers": 1, "containers": 0} {
+		pods := func(names ...string) []diff.Object {
+			text := deployment + "      " + list + ":\n"
+			if list == "containers" {
+				text = strings.Split(deployment, "      containers:")[0] + "      containers:\n"
+			}
+			for _, name := range names {
+				text += "        - {name: " + name + ", image: \"i:1\"}\n"
+			}
+			return objects(t, text)
+		}
+		set := diff.Compare([]diff.Target{{
+			App: "shop", Cluster: "c", Environment: "dev", Before: pods("a", "b", "c"), After: pods("b", "a", "c"),
+		}}, nil, []string{"dev"}, clusters(nil))
+		if len(set.Groups) != want {
+			t.Errorf("%s in another order: got %d groups, want %d", list, len(set.Groups), want)
+			continue
+		}
+		for _, g := range set.Groups {
+			o := g.Objects[0]
+			if len(o.Fields) != 1 || o.Fields[0].Path != "spec.template.spec."+list || !o.Rolls || len(o.Hunks) == 0 {
+				t.Errorf("%s in another order: got %+v, want one field that rolls pods, with its lines", list, o)
+			}
+		}
+	}
+}

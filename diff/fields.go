@@ -58,6 +58,11 @@ func listFields(at, name string, a, b []any, out []FieldChange) []FieldChange {
 	if !ok {
 		return positions(at, a, b, out)
 	}
+	if reordered(name, la, lb) {
+		out = append(out, FieldChange{
+			Path: at, Old: "order: " + strings.Join(la, ", "), New: "order: " + strings.Join(lb, ", "), Had: true, Has: true,
+		})
+	}
 	before, after := positionsOf(la), positionsOf(lb)
 	for i, l := range la {
 		path := at + "[" + l + "]"

@@ -100,11 +100,23 @@ func unique(list []any, keys []string) ([]string, bool) {
 	return out, true
 }
 
-// align orders b's elements as in a. A new element stays behind the element that it follows in b. The lists then
+// reordered reports whether elements of a list whose order counts, with their selectors, stand in another order: init
+// containers run one after the other.
+func reordered(list string, la, lb []string) bool {
+	if list != "initContainers" {
+		return false
+	}
+	common := func(in, other []string) []string {
+		return slices.DeleteFunc(slices.Clone(in), func(l string) bool { return !slices.Contains(other, l) })
+	}
+	return !slices.Equal(common(la, lb), common(lb, la))
+}
+
+// align orders b's elements as in a, unless their order counts. A new element stays behind the element that it follows in b. The lists then
 // differ only in content, not in order.
 func align(list string, a, b []any) []any {
 	la, lb, ok := labels(list, a, b)
-	if !ok {
+	if !ok || reordered(list, la, lb) {
 		return b
 	}
 	at, known := positionsOf(lb), positionsOf(la)
