@@ -114,6 +114,21 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// An object that makes a tool install something is never harmless: nobody has seen what it installs.
+func TestInstallersAreNotHarmless(t *testing.T) {
+	for kind, want := range map[string]bool{
+		"helm.toolkit.fluxcd.io/v2, HelmRelease": false, "source.toolkit.fluxcd.io/v1, OCIRepository": false,
+		"argoproj.io/v1alpha1, Application": false, "argoproj.io/v1alpha1, Rollout": true, "example.com/v1, Thing": true,
+	} {
+		version, name, _ := strings.Cut(kind, ", ")
+		text := "apiVersion: " + version + "\nkind: " + name + "\nmetadata: {name: x, namespace: z}\nspec: {version: 1.0.0}\n"
+		why := one(t, text, strings.Replace(text, "1.0.0", "1.0.1", 1)).Harmless()
+		if (why == "") != want || !want && !strings.Contains(why, "what it installs is not rendered") {
+			t.Errorf("%s: got %q, want harmless %t", kind, why, want)
+		}
+	}
+}
+
 func TestRules(t *testing.T) {
 	cut := strings.Replace(deployment, "replicas: 2", "replicas: 1", 1)
 	production := func(environment string) bool { return environment == "prod" }

@@ -29,12 +29,22 @@ func (c *ChangeSet) Harmless() string {
 			return "the base of " + g.App + " cannot be rendered"
 		}
 		for j := range g.Objects {
-			if o := &g.Objects[j]; o.Risk.Rank() < RiskMedium.Rank() {
+			o := &g.Objects[j]
+			if o.Risk.Rank() < RiskMedium.Rank() {
 				return fmt.Sprintf("%s of %s: the change is of %s risk", o.Title(), g.App, o.Risk)
+			}
+			if installs(o) {
+				return fmt.Sprintf("%s of %s: what it installs is not rendered", o.Title(), g.App)
 			}
 		}
 	}
 	return ""
+}
+
+// installs reports whether a changed object makes Flux or Argo CD install what the change set does not have.
+func installs(o *ObjectChange) bool {
+	return strings.HasSuffix(o.ID.Group, "toolkit.fluxcd.io") ||
+		o.ID.Group == "argoproj.io" && strings.HasPrefix(o.ID.Kind, "Application")
 }
 
 // imageField matches the field of a container's image, in an object of any kind.

@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -118,7 +119,7 @@ const typePrefix = "dev.sluice."
 func (m *message) cloudEvent() ([]byte, error) {
 	e := cloudevents.New()
 	e.SetID(m.id())
-	e.SetSource(m.URL)
+	e.SetSource(cmp.Or(m.URL, "/"+m.Repository)) // the forge may have left the configuration
 	e.SetType(typePrefix + string(m.Kind))
 	e.SetTime(m.Time)
 	if m.Environment != "" {

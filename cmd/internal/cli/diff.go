@@ -22,6 +22,9 @@ type diffOptions struct {
 	exitCode bool
 	with     []string
 	helm     int
+	// trunkAsks says that the trunk, and not the base, names the servers that may be asked: somebody else has chosen
+	// the base.
+	trunkAsks bool
 }
 
 func newDiff(o IO) *cobra.Command {
@@ -88,7 +91,7 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if request.Against != compare.AgainstCommit {
 		judging = request.Head.Tree
 	}
-	s.PinFrom(ctx, judging)
+	d.pinFrom(ctx, s, judging)
 	if other, ok := d.otherCluster(ctx, s, request.Head.Tree); ok {
 		return d.clusters(ctx, o, s, request.Head.Tree, other)
 	}
@@ -100,6 +103,19 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 		return err
 	}
 	return d.status(r)
+}
+
+// pinFrom lets the session ask the servers that the base names or, with trunkAsks, those of the trunk. If that is not
+// known, nobody is asked.
+func (d *diffOptions) pinFrom(ctx context.Context, s *app.Session, base gitstore.Hash) {
+	if d.trunkAsks {
+		own, err := (&diffOptions{reviewFlags: d.reviewFlags}).request(ctx, s, "")
+		if err != nil || own.Against != compare.AgainstCommit {
+			return
+		}
+		base = own.Base.Tree
+	}
+	s.PinFrom(ctx, base)
 }
 
 // compare reviews what differs. The policy of the tree judging judges: of the old side or, where that is not a commit,

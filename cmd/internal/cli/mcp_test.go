@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -208,5 +211,29 @@ func TestAgentLimits(t *testing.T) {
 		if !got.IsError || len(got.Content) != 1 || !strings.Contains(text.Text, want) {
 			t.Errorf("got %q (error %t), want an error with %q", text.Text, got.IsError, want)
 		}
+	}
+}
+
+// Whoever steers the client chooses the commits of a diff. They do not choose the servers that Sluice asks.
+func TestAgentAsksOnlyServersOfTheTrunk(t *testing.T) {
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	repo := startedFleet(t)
+	repo.Git("checkout", "-q", "-b", "evil")
+	chart := "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: evil}\nspec:\n  namespace: evil\n  placement: {}\n" +
+		"  source: {helm: {chart: evil, repo: " + server.URL + ", version: 1.0.0}}\n"
+	repo.Write("apps/evil/app.yaml", chart)
+	repo.Commit("Name a server")
+	repo.Write("apps/evil/app.yaml", strings.Replace(chart, "1.0.0", "1.0.1", 1))
+	repo.Commit("Use it")
+	repo.Git("checkout", "-q", "main")
+	session := agent(t, "--repo", repo.Dir, "--local")
+	texts, _ := asked(t, session, "diff", map[string]any{"base": "evil~1", "head": "evil"})
+	if n := requests.Load(); n > 0 || !strings.Contains(strings.Join(texts, ""), "evil") {
+		t.Errorf("a diff of commits that name a server: it was asked %d times, want never; answer %.300q", n, texts)
 	}
 }
