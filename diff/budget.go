@@ -71,7 +71,7 @@ func budgets(changes []*ObjectChange, t *Target) []*ObjectChange {
 			Name: EffectNoDisruption, Risk: RiskHigh, Path: "spec.minAvailable",
 			Message: "no pod may be evicted: " + b + "; nodes with such pods cannot be drained",
 		})
-		own.setRisk(nil)
+		own.setRisk(Rules{})
 		changes[i] = &own
 	}
 	return changes
@@ -145,7 +145,7 @@ func selectorOf(o manifest.Object) k8slabels.Selector {
 func labelsOf(m map[string]any) k8slabels.Set {
 	out := k8slabels.Set{}
 	for k, v := range m {
-		out[k], _ = v.(string)
+		out[k], _ = v.(string) // the API server refuses a label of another type
 	}
 	return out
 }

@@ -14,11 +14,7 @@ import (
 // Compare returns the change set of targets whose objects are in memory. environments defines their order in the
 // result.
 func Compare(targets []Target, withheld []Withheld, environments []string, f Fleet) *ChangeSet {
-	b := NewBuilder()
-	for _, same := range alike(targets) {
-		b.Add(same)
-	}
-	return b.ChangeSet(withheld, environments, f)
+	return Rules{}.Compare(targets, withheld, environments, f)
 }
 
 // alike divides targets into those of one app whose objects are equal and are applied alike, by app.
@@ -43,6 +39,7 @@ func alike(targets []Target) [][]Target {
 // Builder makes a change set from the targets of one app after the other, so that not all of their objects must be in
 // memory: it keeps of a group only the changes that the set shows. It is not safe for concurrent use.
 type Builder struct {
+	rules    Rules
 	known    map[pairKey]*ObjectChange // nil: no change
 	lines    int                       // in known
 	work     int                       // leaves compared to find renames
@@ -53,9 +50,7 @@ type Builder struct {
 }
 
 // NewBuilder returns a Builder without targets.
-func NewBuilder() *Builder {
-	return &Builder{known: map[pairKey]*ObjectChange{}, groups: map[string]*mergedGroup{}}
-}
+func NewBuilder() *Builder { return Rules{}.NewBuilder() }
 
 // mergedGroup is a group that is being built. Its targets have changes that differ only in values that the registry
 // defines for each cluster.
@@ -161,7 +156,7 @@ func (b *Builder) ChangeSet(withheld []Withheld, environments []string, f Fleet)
 	}
 	names, reached := newNamer(f, environments), map[string][]place{}
 	for _, m := range united(b.order) {
-		out.Groups = append(out.Groups, m.group(names))
+		out.Groups = append(out.Groups, m.group(names, b.rules))
 		reached[m.app] = append(reached[m.app], m.places...)
 	}
 	slices.SortStableFunc(out.Groups, compareGroups)

@@ -31,7 +31,7 @@ func judge(c *ObjectChange, before, after manifest.Object, by applying, stored [
 	j.host()
 	j.budget()
 	j.images()
-	c.setRisk(nil)
+	c.setRisk(Rules{})
 }
 
 // judgement collects the effects of one change. before is nil for an added object, after for a removed one.

@@ -68,7 +68,7 @@ func (g *Group) harm() Harm {
 	return out
 }
 
-func (m *mergedGroup) group(names *namer) Group {
+func (m *mergedGroup) group(names *namer, rules Rules) Group {
 	out := Group{
 		ID: m.id, App: m.app, Example: m.example, Objects: m.objects, Risk: RiskNone,
 		BaseUnknown: m.baseUnknown, Varies: slices.Sorted(maps.Keys(m.varies)), varying: m.varying(),
@@ -80,12 +80,9 @@ func (m *mergedGroup) group(names *namer) Group {
 	slices.Sort(out.Clusters)
 	out.Where, out.Environments = names.where(out.App, m.places)
 	for i := range out.Objects {
-		c := &out.Objects[i]
-		out.Counts.Add(countsOf(c), 1)
-		if c.Risk.Rank() < out.Risk.Rank() {
-			out.Risk = c.Risk
-		}
+		out.Counts.Add(countsOf(&out.Objects[i]), 1)
 	}
+	rules.group(&out)
 	out.Summary = summary(out.Objects, out.Counts)
 	return out
 }

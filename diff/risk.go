@@ -14,30 +14,22 @@ type Rules struct {
 	Production func(environment string) bool
 }
 
-// Apply sets the risks in a change set by the rules, and the order that follows from them. It must be called once, on
-// the result of Compare or Builder.ChangeSet.
-func (r Rules) Apply(c *ChangeSet) {
-	for _, groups := range [][]Group{c.Groups, c.Declarations} {
-		for i := range groups {
-			r.group(&groups[i])
-		}
-		slices.SortStableFunc(groups, compareGroups)
+// Compare is Compare with the fleet's risks.
+func (r Rules) Compare(targets []Target, withheld []Withheld, environments []string, f Fleet) *ChangeSet {
+	b := r.NewBuilder()
+	for _, same := range alike(targets) {
+		b.Add(same)
 	}
-	for i := range c.Losses {
-		if risk, ok := r.Risks[c.Losses[i].Name]; ok {
-			c.Losses[i].Risk = risk
-		}
-	}
-	where := map[string][]Reach{}
-	for _, a := range c.Apps {
-		where[a.Name] = a.Where
-	}
-	c.Apps, c.Totals = []App{}, Counts{}
-	c.sum()
-	for i := range c.Apps {
-		c.Apps[i].Where = where[c.Apps[i].Name]
-	}
+	return b.ChangeSet(withheld, environments, f)
 }
+
+// NewBuilder is NewBuilder with the fleet's risks.
+func (r Rules) NewBuilder() *Builder {
+	return &Builder{rules: r, known: map[pairKey]*ObjectChange{}, groups: map[string]*mergedGroup{}}
+}
+
+// Risk returns the risk of an effect whose risk is otherwise another one.
+func (r Rules) Risk(name EffectName, otherwise Risk) Risk { return cmp.Or(r.Risks[name], otherwise) }
 
 // group sets the risks of one group: that of the gravest of its environments.
 func (r Rules) group(g *Group) {
@@ -48,17 +40,16 @@ func (r Rules) group(g *Group) {
 		c.Effects = slices.Clone(c.Effects) // other groups share them
 		for j := range c.Effects {
 			e := &c.Effects[j]
-			if risk, ok := r.Risks[e.Name]; ok {
-				e.Risk = risk
-			} else if e.Name == EffectReplicasCut && production {
-				e.Risk = graver(e.Risk, RiskHigh)
+			otherwise := e.Risk
+			if e.Name == EffectReplicasCut && production {
+				otherwise = graver(otherwise, RiskHigh)
 			}
+			e.Risk = r.Risk(e.Name, otherwise)
 		}
-		c.setRisk(r.Risks)
+		c.setRisk(r)
 		g.Risk = graver(g.Risk, c.Risk)
 	}
 	slices.SortStableFunc(g.Objects, func(a, b ObjectChange) int { return byRisk(&a, &b) })
-	g.Summary = summary(g.Objects, g.Counts)
 }
 
 func graver(a, b Risk) Risk {
@@ -69,12 +60,12 @@ func graver(a, b Risk) Risk {
 }
 
 // setRisk sets the risk of a change: the gravest of its effects, or that of the change itself.
-func (o *ObjectChange) setRisk(own map[EffectName]Risk) {
+func (o *ObjectChange) setRisk(r Rules) {
 	switch o.Verb {
 	case Added:
-		o.Risk = cmp.Or(own[EffectAdded], RiskMedium)
+		o.Risk = r.Risk(EffectAdded, RiskMedium)
 	case Removed:
-		o.Risk = cmp.Or(own[EffectRemoved], RiskHigh)
+		o.Risk = r.Risk(EffectRemoved, RiskHigh)
 		if o.Orphaned() { // the effect says how grave that is
 			o.Risk = RiskNone
 		}

@@ -152,9 +152,12 @@ func TestRules(t *testing.T) {
 		"added, the fleet's own risk":        {"", cut, own(diff.EffectAdded, diff.RiskCritical), diff.RiskCritical},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set := one(t, tc.before, tc.after)
-			before := set.Totals
-			tc.rules.Apply(set)
+			target := diff.Target{
+				App: "shop", Cluster: "prod-1", Environment: "prod", Before: objects(t, tc.before),
+				After: objects(t, tc.after),
+			}
+			set := tc.rules.Compare([]diff.Target{target}, nil, []string{"prod"}, clusters(nil))
+			before := one(t, tc.before, tc.after).Totals
 			if g := set.Groups[0]; g.Risk != tc.risk || g.Objects[0].Risk != tc.risk || set.Apps[0].Risk != tc.risk {
 				t.Errorf("risk of group, object, app: got %s, %s, %s, want %s; effects %+v", g.Risk, g.Objects[0].Risk,
 					set.Apps[0].Risk, tc.risk, g.Objects[0].Effects)
@@ -176,8 +179,8 @@ func TestRulesOfGroupsInSeveralEnvironments(t *testing.T) {
 			App: "shop", Cluster: c.Name, Environment: c.Environment, Before: objects(t, deployment), After: cut,
 		})
 	}
-	set := diff.Compare(targets, nil, []string{"dev", "staging", "prod"}, fleet)
-	diff.Rules{Production: func(e string) bool { return e == "prod" }}.Apply(set)
+	rules := diff.Rules{Production: func(e string) bool { return e == "prod" }}
+	set := rules.Compare(targets, nil, []string{"dev", "staging", "prod"}, fleet)
 	if got := set.Groups[0].Risk; got != diff.RiskHigh {
 		t.Errorf("risk of fewer replicas on all clusters: got %s, want %s", got, diff.RiskHigh)
 	}

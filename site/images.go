@@ -22,15 +22,32 @@ func workloadFile(name string) bool {
 	})
 }
 
+// Images are the images that stand for apps, by app and tree. A later call of Read reads only trees that are new.
+type Images map[AppTree]string
+
+// AppTree is an app in one of its rendered states. The container that the app names is part of what an image depends on.
+type AppTree struct {
+	App  string
+	From fleet.VersionOf
+	Tree gitstore.Hash
+}
+
 // image returns the image that stands for an app in one of its trees; "" if the tree has no workload. Each tree is read
-// once: of its files, those of workloads.
+// once, also over several calls of Read: of its files, those of workloads.
 func (b *reader) image(app string, tree gitstore.Hash) (string, error) {
 	if tree.IsZero() {
 		return "", nil
 	}
-	key := imageKey{app, tree}
-	if known, ok := b.images[key]; ok {
-		return known, nil
+	var from fleet.VersionOf
+	if a, ok := b.fleet.App(app); ok {
+		from = a.Spec.VersionFrom
+	}
+	key := AppTree{app, from, tree}
+	for _, known := range []Images{b.out.Images, b.request.Images} {
+		if image, ok := known[key]; ok {
+			b.out.Images[key] = image
+			return image, nil
+		}
 	}
 	entries, err := b.h.Store.Tree(b.ctx, tree)
 	if err != nil {
@@ -46,23 +63,14 @@ func (b *reader) image(app string, tree gitstore.Hash) (string, error) {
 			return "", err
 		}
 		list, err := manifest.Decode(data, manifest.DefaultBudget())
-		if err != nil { // somebody else wrote it: the cluster's own page says so
+		if err != nil { // not Sluice's own: the app shows no image, and the environment a foreign commit
 			continue
 		}
 		objects = append(objects, list...)
 	}
-	var from fleet.VersionOf
-	if a, ok := b.fleet.App(app); ok {
-		from = a.Spec.VersionFrom
-	}
 	out := mainImage(objects, app, from)
-	b.images[key] = out
+	b.out.Images[key] = out
 	return out, nil
-}
-
-type imageKey struct {
-	app  string
-	tree gitstore.Hash
 }
 
 // mainImage returns the image that stands for an app: that of the container that the app names, or else of the first

@@ -28,6 +28,7 @@ type Fleet struct {
 	Conformance  []conform.Group
 	Index        *index.Index
 	Touched      Touched // by the commits of the trunk that promotions brought together
+	Images       Images
 
 	MergeRequests []MergeRequest // that were reviewed
 	Reviews       bool           // merge requests are reviewed here; without it there are no pages of them

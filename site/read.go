@@ -31,6 +31,7 @@ type Request struct {
 	Commits  int          // most commits of a history; 0 is 100
 	Index    *index.Index // of an earlier call, so that only what changed is read; nil is none
 	Touched  Touched      // of an earlier call; nil is none
+	Images   Images       // of an earlier call; nil is none
 	Posted   *Statuses    // commit statuses, for the health of clusters; nil: it is not known
 }
 
@@ -49,10 +50,10 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 	b := &reader{
 		ctx: ctx, h: h, fleet: f, request: r, apps: map[string]*App{}, commits: map[string]Commit{},
 		views:    map[string]*source.View{},
-		versions: map[string]string{}, images: map[imageKey]string{}, mask: diff.NewMasker(r.Key), problem: map[string]bool{},
+		versions: map[string]string{}, mask: diff.NewMasker(r.Key), problem: map[string]bool{},
 		out: &Fleet{
 			Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now,
-			Problems: slices.Clone(r.Problems),
+			Problems: slices.Clone(r.Problems), Images: Images{},
 		},
 	}
 	if n := len(warnings); n > 0 {
@@ -102,7 +103,6 @@ type reader struct {
 	line     *mainLine
 	views    map[string]*source.View
 	versions map[string]string
-	images   map[imageKey]string
 	mask     *diff.Masker
 	problem  map[string]bool
 }

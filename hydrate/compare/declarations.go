@@ -73,7 +73,7 @@ func (c *run) declarations(environments []string) []diff.Group {
 		}
 		targets = append(targets, t)
 	}
-	return diff.Compare(targets, nil, environments, newPlacements(c.views)).Groups
+	return Rules(c.outputs).Compare(targets, nil, environments, newPlacements(c.views)).Groups
 }
 
 const shortDigest = 12

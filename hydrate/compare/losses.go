@@ -70,7 +70,7 @@ func (c *run) removedEnvironments() []diff.Loss {
 		}
 		if lost > 0 {
 			out = append(out, diff.Loss{
-				Name: diff.EffectEnvironmentGone, Risk: diff.RiskCritical, Environment: e.Name, Lost: lost, Had: had,
+				Name: diff.EffectEnvironmentGone, Risk: c.lossRisk(diff.EffectEnvironmentGone), Environment: e.Name, Lost: lost, Had: had,
 				Unit: "cluster",
 			})
 		}
@@ -103,7 +103,7 @@ func (c *run) lossOf(ctx context.Context, cluster string, targets []*Target, los
 		lost, had, unit = emptied, len(apps)+len(others), "app"
 	}
 	out := &diff.Loss{
-		Name: diff.EffectLargeLoss, Risk: diff.RiskCritical, Environment: environment, Cluster: cluster, Lost: lost,
+		Name: diff.EffectLargeLoss, Environment: environment, Cluster: cluster, Lost: lost,
 		Had: had, Unit: unit,
 	}
 	switch {
@@ -114,7 +114,12 @@ func (c *run) lossOf(ctx context.Context, cluster string, targets []*Target, los
 	case lost <= c.views[1].Fleet.MaxLoss(had):
 		return nil, nil
 	}
+	out.Risk = c.lossRisk(out.Name)
 	return out, nil
+}
+
+func (c *run) lossRisk(name diff.EffectName) diff.Risk {
+	return Rules(c.outputs).Risk(name, diff.RiskCritical)
 }
 
 // others returns the number of objects of the apps that a cluster had at the base and that are not among the compared

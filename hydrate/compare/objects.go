@@ -70,7 +70,7 @@ const readAhead = 64
 
 // changes sets the change set. With TargetsOnly, it says only what could not be compared.
 func (c *run) changes(ctx context.Context) error {
-	b := diff.NewBuilder()
+	b := Rules(c.outputs).NewBuilder()
 	if !c.request.TargetsOnly {
 		if err := c.addTargets(ctx, b); err != nil {
 			return err
@@ -93,7 +93,6 @@ func (c *run) changes(ctx context.Context) error {
 	if c.out.Changes.Losses, err = c.losses(ctx); err != nil {
 		return err
 	}
-	Rules(c.outputs).Apply(c.out.Changes)
 	if err = c.causes(ctx); err != nil {
 		return err
 	}

@@ -60,9 +60,8 @@ func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes 
 	if err != nil {
 		return nil, nil, err
 	}
-	out := diff.Compare(targets, nil, []string{r.Environment}, s.reads.placedIn(r.Environment))
+	out := Rules(r.Fleet).Compare(targets, nil, []string{r.Environment}, s.reads.placedIn(r.Environment))
 	out.Compared = s.compared
-	Rules(r.Fleet).Apply(out)
 	return out, s.reader.Notes(), nil
 }
 
