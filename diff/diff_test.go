@@ -87,11 +87,20 @@ spec:
 `
 
 func TestOrderAndFormattingAreNoChange(t *testing.T) {
-	other := strings.Replace(deployment, `            - {name: A, value: "1"}
-            - {name: B, value: "2"}`, `            - {value: "2", name: B}
-            - {name: A, value: '1'}`, 1)
+	other := strings.Replace(deployment, `{name: B, value: "2"}`, `{value: '2', name: B}`, 1)
 	if set := one(t, deployment, other); !set.Empty() {
-		t.Fatalf("changes: %+v", set.Groups[0].Objects)
+		t.Fatalf("the order of keys is a change: %+v", set.Groups[0].Objects)
+	}
+	for _, object := range []string{
+		"apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec:\n  ports:\n%s",
+		"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: web}\nsecrets:\n%s",
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: web}\n" +
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: web}\nsubjects:\n%s",
+	} {
+		a, b := "  - {kind: User, name: a, port: 1}\n", "  - {kind: User, name: b, port: 2}\n"
+		if set := one(t, fmt.Sprintf(object, a+b), fmt.Sprintf(object, b+a)); !set.Empty() {
+			t.Errorf("another order is a change of\n%s", object)
+		}
 	}
 }
 
@@ -248,11 +257,11 @@ func TestRightsOfARole(t *testing.T) {
 }
 
 func TestAlignedListsShowNoMovedElements(t *testing.T) {
-	config := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: shop}\nspec: {containers: [LIST]}\n"
+	config := "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: p, namespace: shop}\nsecrets: [LIST]\n"
 	list := func(names string) string {
 		var items []string
 		for n := range strings.SplitSeq(names, "") {
-			items = append(items, "{name: "+n+", image: i}")
+			items = append(items, "{name: "+n+"}")
 		}
 		return strings.Replace(config, "LIST", strings.Join(items, ", "), 1)
 	}
@@ -507,31 +516,51 @@ func distinct(list []manifest.Object) bool {
 	return true
 }
 
-// Init containers run one after the other, so their order is a change; that of containers is none.
-func TestOrderOfInitContainers(t *testing.T) {
-	for list, want := range map[string]int{"initContainers": 1, "containers": 0} {
-		pods := func(names ...string) []diff.Object {
-			text := deployment + "      " + list + ":\n"
-			if list == "containers" {
-				text = strings.Split(deployment, "      containers:")[0] + "      containers:\n"
-			}
+// The order of a list counts wherever something reads it: pods roll, variables see those before them, routes and steps
+// are taken one after the other.
+func TestOrderOfLists(t *testing.T) {
+	const pod = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    spec:\n"
+	for list, test := range map[string]struct {
+		path  string
+		rolls bool
+		text  string // with the list at the end
+	}{
+		"init containers": {"spec.template.spec.initContainers", true, pod + "      initContainers:"},
+		"containers":      {"spec.template.spec.containers", true, pod + "      containers:"},
+		"variables": {
+			"spec.template.spec.containers[name=web].env", true, pod + "      containers:\n      - name: web\n        env:",
+		},
+		"ports of a container": {
+			"spec.template.spec.containers[name=web].ports", true,
+			pod + "      containers:\n      - name: web\n        ports:",
+		},
+		"routes": {
+			"spec.http", false,
+			"apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: web, namespace: shop}\nspec:\n  http:",
+		},
+		"steps": {
+			"spec.steps", false,
+			"apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: web, namespace: shop}\nspec:\n  steps:",
+		},
+	} {
+		with := func(names ...string) string {
+			text := test.text + "\n"
 			for _, name := range names {
-				text += "        - {name: " + name + ", image: \"i:1\"}\n"
+				text += fmt.Sprintf("        - {name: %s, containerPort: 80}\n", name)
 			}
-			return objects(t, text)
+			return text
 		}
-		set := diff.Compare([]diff.Target{{
-			App: "shop", Cluster: "c", Environment: "dev", Before: pods("a", "b", "c"), After: pods("b", "a", "c"),
-		}}, nil, []string{"dev"}, clusters(nil))
-		if len(set.Groups) != want {
-			t.Errorf("%s in another order: got %d groups, want %d", list, len(set.Groups), want)
+		set := one(t, with("a", "b", "c"), with("b", "a", "c"))
+		if len(set.Groups) != 1 {
+			t.Errorf("%s in another order: got %d groups, want 1", list, len(set.Groups))
 			continue
 		}
-		for _, g := range set.Groups {
-			o := g.Objects[0]
-			if len(o.Fields) != 1 || o.Fields[0].Path != "spec.template.spec."+list || !o.Rolls || len(o.Hunks) == 0 {
-				t.Errorf("%s in another order: got %+v, want one field that rolls pods, with its lines", list, o)
-			}
+		o := set.Groups[0].Objects[0]
+		if len(o.Fields) != 1 || o.Fields[0].Path != test.path || o.Rolls != test.rolls || len(o.Hunks) == 0 {
+			t.Errorf("%s in another order: got %+v, want the field %s, with its lines", list, o, test.path)
+		}
+		if set := one(t, with("a", "c"), with("a", "b", "c")); len(set.Groups[0].Objects[0].Fields) != 1 {
+			t.Errorf("%s: a new element in the middle is %+v, want one field", list, set.Groups[0].Objects[0].Fields)
 		}
 	}
 }

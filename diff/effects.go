@@ -29,6 +29,7 @@ func judge(c *ObjectChange, before, after manifest.Object, by applying, stored [
 	}
 	j.rights()
 	j.host()
+	j.exposed()
 	j.budget()
 	j.images()
 	c.setRisk(Rules{})

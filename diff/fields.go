@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// fields appends the differences between two values, by path. It matches lists of mappings by their merge keys, so
-// that order does not count, and other lists by position from both ends.
+// fields appends the differences between two values, by path. It matches lists of mappings by their merge keys, and
+// other lists by position from both ends. Another order of a list is a change of the list itself.
 func fields(at, name string, a, b any, out []FieldChange) []FieldChange {
 	switch x := a.(type) {
 	case map[string]any:
@@ -58,7 +58,7 @@ func listFields(at, name string, a, b []any, out []FieldChange) []FieldChange {
 	if !ok {
 		return positions(at, a, b, out)
 	}
-	if reordered(name, la, lb) {
+	if reordered(name, a, la, lb) {
 		out = append(out, FieldChange{
 			Path: at, Old: "order: " + strings.Join(la, ", "), New: "order: " + strings.Join(lb, ", "), Had: true, Has: true,
 		})

@@ -35,7 +35,7 @@ func (e EffectName) Harm() Harm {
 		return HarmLoss
 	case EffectImmutable, EffectStorageShrinks:
 		return HarmRefused
-	case EffectRBACWidened, EffectHostAccess:
+	case EffectRBACWidened, EffectHostAccess, EffectExposed:
 		return HarmSecurity
 	case EffectRolls, EffectZeroReplicas, EffectImage, EffectRecreated, EffectRerun, EffectHook, EffectReplicasCut,
 		EffectNoDisruption:

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,19 +15,21 @@ func (j *judgement) host() {
 	if !workload(j.change.ID) && !j.is("", "Pod") {
 		return
 	}
-	had, has := hostAccess(j.before), hostAccess(j.after)
+	j.newly(EffectHostAccess, hostAccess(j.before), hostAccess(j.after), "the pods newly have %s")
+}
+
+// newly adds an effect of high risk for what only the second map has, with the path of the first such thing.
+func (j *judgement) newly(name EffectName, had, has map[string]string, format string) {
 	var more []string
 	path := ""
 	for _, what := range slices.Sorted(maps.Keys(has)) {
 		if _, ok := had[what]; !ok {
 			more = append(more, what)
-			if path == "" {
-				path = has[what]
-			}
+			path = cmp.Or(path, has[what])
 		}
 	}
 	if len(more) > 0 {
-		j.add(EffectHostAccess, RiskHigh, path, "the pods newly have %s", listed(more))
+		j.add(name, RiskHigh, path, format, listed(more))
 	}
 }
 

@@ -100,10 +100,9 @@ func unique(list []any, keys []string) ([]string, bool) {
 	return out, true
 }
 
-// reordered reports whether elements of a list whose order counts, with their selectors, stand in another order: init
-// containers run one after the other.
-func reordered(list string, la, lb []string) bool {
-	if list != "initContainers" {
+// reordered reports whether elements of a list whose order counts, with their selectors, stand in another order.
+func reordered(list string, a []any, la, lb []string) bool {
+	if unordered(list, a) {
 		return false
 	}
 	common := func(in, other []string) []string {
@@ -112,11 +111,28 @@ func reordered(list string, la, lb []string) bool {
 	return !slices.Equal(common(la, lb), common(lb, la))
 }
 
-// align orders b's elements as in a, unless their order counts. A new element stays behind the element that it follows in b. The lists then
-// differ only in content, not in order.
+// unordered reports whether the order of a list means nothing to whatever reads it: the subjects of a binding add up,
+// conditions and the ports of a Service are looked up. Elsewhere it counts: steps and routes are taken one after the
+// other, a variable of a container sees those before it, and any other order in a pod template starts a rollout.
+func unordered(list string, a []any) bool {
+	switch list {
+	case "subjects", "secrets", "conditions":
+		return true
+	case "ports":
+		return !slices.ContainsFunc(a, func(e any) bool {
+			port, _ := e.(map[string]any)
+			_, ofContainer := port["containerPort"]
+			return ofContainer
+		})
+	}
+	return false
+}
+
+// align orders b's elements as in a, unless their order counts. A new element stays behind the element that it follows
+// in b. The lists then differ only in content, not in order.
 func align(list string, a, b []any) []any {
 	la, lb, ok := labels(list, a, b)
-	if !ok || reordered(list, la, lb) {
+	if !ok || reordered(list, a, la, lb) {
 		return b
 	}
 	at, known := positionsOf(lb), positionsOf(la)

@@ -325,6 +325,7 @@ const (
 	EffectOrphan         EffectName = "orphaned"
 	EffectReplicasCut    EffectName = "replicas-cut"
 	EffectHostAccess     EffectName = "host-access"
+	EffectExposed        EffectName = "exposed"
 	EffectNoDisruption   EffectName = "disruption-blocked"
 
 	// of a Loss
@@ -343,8 +344,8 @@ func EffectNames() []EffectName {
 		EffectImmutable, EffectDataLoss, EffectCRDRemoved, EffectCRDVersion, EffectNamespaceGone, EffectStatefulGone,
 		EffectStorageShrinks, EffectRolls, EffectZeroReplicas, EffectRBACWidened, EffectImage, EffectHook,
 		EffectRecreated, EffectRerun, EffectDependsOnSync, EffectNotApplied, EffectOrphan, EffectReplicasCut,
-		EffectHostAccess, EffectNoDisruption, EffectEnvironmentGone, EffectEmptied, EffectLargeLoss, EffectAdded,
-		EffectRemoved,
+		EffectHostAccess, EffectExposed, EffectNoDisruption, EffectEnvironmentGone, EffectEmptied, EffectLargeLoss,
+		EffectAdded, EffectRemoved,
 	}
 }
 

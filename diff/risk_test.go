@@ -63,6 +63,61 @@ func checkEffect(t *testing.T, c *diff.ObjectChange, name diff.EffectName, messa
 	}
 }
 
+func TestExposed(t *testing.T) {
+	const (
+		service = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec:\n  ports: [{port: 80}]\n"
+		policy  = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: web, namespace: shop}\n" +
+			"spec:\n  podSelector: {}\n"
+		closed = policy + "  ingress: [{from: [{podSelector: {matchLabels: {app: proxy}}}]}]\n"
+	)
+	balancer := service + "  type: LoadBalancer\n"
+	for name, tc := range map[string]struct{ before, after, message, path string }{
+		"load balancer":     {service, balancer, "the Service is newly reachable from everywhere through a load balancer", "spec.type"},
+		"new load balancer": {"", balancer, "the Service is newly reachable from everywhere through a load balancer", "spec.type"},
+		"no longer internal": {
+			strings.Replace(balancer, "namespace: shop",
+				"namespace: shop, annotations: {networking.gke.io/load-balancer-type: Internal}", 1), balancer,
+			"the Service is newly reachable from everywhere through a load balancer", "spec.type",
+		},
+		"no more source ranges": {
+			balancer + "  loadBalancerSourceRanges: [10.0.0.0/8]\n", balancer,
+			"the Service is newly reachable from everywhere through a load balancer", "spec.type",
+		},
+		"another source range": {
+			balancer + "  loadBalancerSourceRanges: [10.0.0.0/8]\n",
+			balancer + "  loadBalancerSourceRanges: [10.0.0.0/8, 192.0.2.0/24]\n",
+			"the Service is newly reachable from 192.0.2.0/24 through a load balancer", "spec.loadBalancerSourceRanges",
+		},
+		"node port": {service, service + "  type: NodePort\n", "the Service is newly reachable at a port of each node", "spec.type"},
+		"address": {
+			service, service + "  externalIPs: [192.0.2.1]\n", "the Service is newly reachable at the address 192.0.2.1",
+			"spec.externalIPs",
+		},
+		"fewer":   {balancer, balancer + "  loadBalancerSourceRanges: [10.0.0.0/8]\n", "", ""},
+		"closed":  {balancer, service, "", ""},
+		"another": {balancer, balancer + "  sessionAffinity: ClientIP\n", "", ""},
+
+		"policy removed": {closed, "", "pods that no other NetworkPolicy selects accept and send any traffic", ""},
+		"everybody": {
+			closed, policy + "  ingress: [{}]\n", "the policy newly allows incoming traffic from everybody at all ports",
+			"spec.ingress[0]",
+		},
+		"everybody at a port": {
+			closed, closed + "  egress: [{to: [{ipBlock: {cidr: 0.0.0.0/0}}], ports: [{port: 443}]}]\n",
+			"the policy newly allows outgoing traffic to everybody at port 443", "spec.egress[0]",
+		},
+		"no longer restricted": {
+			closed, closed + "  policyTypes: [Egress]\n", "the policy no longer restricts incoming traffic", "spec.policyTypes",
+		},
+		"another peer": {closed, strings.Replace(closed, "proxy", "other", 1), "", ""},
+		"new policy":   {"", closed, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkEffect(t, change(t, tc.before, tc.after), diff.EffectExposed, tc.message, tc.path)
+		})
+	}
+}
+
 func TestBudgets(t *testing.T) {
 	budget := "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: shop}\n" +
 		"spec: {selector: {matchLabels: {app: web}}, SPEC}\n"

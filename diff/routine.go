@@ -36,6 +36,9 @@ func (c *ChangeSet) Harmless() string {
 			if installs(o) {
 				return fmt.Sprintf("%s of %s: what it installs is not rendered", o.Title(), g.App)
 			}
+			if o.Verb == Added && o.ID.Kind == "NetworkPolicy" {
+				return fmt.Sprintf("%s of %s: what it opens depends on other policies", o.Title(), g.App)
+			}
 		}
 	}
 	return ""
@@ -49,6 +52,33 @@ func installs(o *ObjectChange) bool {
 
 // imageField matches the field of a container's image, in an object of any kind.
 var imageField = regexp.MustCompile(`(?:^|\.)(?:initContainers|containers)\[name=([^\]]*)\]\.image$`)
+
+// KeepsRepositories returns "" if every changed image is one that OnlyImages allows, and no container is new. Otherwise
+// it returns the first other image.
+func (c *ChangeSet) KeepsRepositories(allowed func(repository string) bool) string {
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		for j := range g.Objects {
+			o := &g.Objects[j]
+			for _, f := range o.Fields {
+				m := imageField.FindStringSubmatch(f.Path)
+				if m == nil {
+					continue
+				}
+				image := Image{Container: m[1], Old: g.imageText(f.Old), New: g.imageText(f.New)}
+				if why := image.routine(allowed); why != "" {
+					return fmt.Sprintf("%s of %s: %s", o.Title(), g.App, why)
+				}
+			}
+			for _, image := range o.Images {
+				if image.Old == "" {
+					return fmt.Sprintf("%s of %s: container %s is new", o.Title(), g.App, image.Container)
+				}
+			}
+		}
+	}
+	return ""
+}
 
 // OnlyImages returns "" if nothing changes but version labels, checksums and images, which keep their repositories and
 // do not go back to an older version. Otherwise it returns the first other change. allowed reports whether the images

@@ -14,7 +14,7 @@ import (
 func RiskEffects() []string {
 	return []string{
 		"added", "cluster-emptied", "crd-removed", "crd-version-removed", "data-loss", "depends-on-sync",
-		"disruption-blocked", "environment-removed", "hook", "host-access", "image", "immutable-field",
+		"disruption-blocked", "environment-removed", "exposed", "hook", "host-access", "image", "immutable-field",
 		"job-runs-again", "large-loss", "namespace-removed", "not-applied", "orphaned", "rbac-widened", "recreated",
 		"removed", "replicas-cut", "rolls", "statefulset-removed", "storage-shrinks", "zero-replicas",
 	}
@@ -52,20 +52,22 @@ func (fc fleetChecks) risk() {
 	}
 }
 
-// routine checks the patterns of spec.routine. A pattern that cannot be read would match nothing.
+// routine checks the patterns of spec.routine.
 func (fc fleetChecks) routine() {
 	r := fc.fleet.Spec.Routine
 	if r == nil {
 		return
 	}
-	for _, field := range []struct {
-		name     string
-		patterns []string
-	}{{"images", r.Images}, {"environments", r.Environments}, {"files", r.Files}} {
-		for i, pattern := range field.patterns {
-			if _, err := parseGlob(pattern); err != nil {
-				fc.errorf(fc.file, []string{"spec", "routine", field.name, strconv.Itoa(i)}, "", "%q: %v", pattern, err)
-			}
+	fc.patterns(r.Images, "routine", "images")
+	fc.patterns(r.Environments, "routine", "environments")
+	fc.patterns(r.Files, "routine", "files")
+}
+
+// patterns checks the patterns of a field of spec. A pattern that cannot be read would match nothing.
+func (fc fleetChecks) patterns(list []string, field ...string) {
+	for i, pattern := range list {
+		if _, err := parseGlob(pattern); err != nil {
+			fc.errorf(fc.file, slices.Concat([]string{"spec"}, field, []string{strconv.Itoa(i)}), "", "%q: %v", pattern, err)
 		}
 	}
 }

@@ -159,6 +159,7 @@ func EffectWords(name diff.EffectName) string {
 		diff.EffectImage:          "An image changes",
 		diff.EffectReplicasCut:    "Fewer replicas",
 		diff.EffectHostAccess:     "Pods get access to their nodes",
+		diff.EffectExposed:        "More traffic is allowed",
 		diff.EffectNoDisruption:   "Nodes cannot be drained",
 
 		diff.EffectEnvironmentGone: "An environment is removed",

@@ -39,8 +39,11 @@ func routine(ctx context.Context, c *compare.Comparison) (*report.Routine, error
 	if err != nil {
 		return nil, err
 	}
-	images := c.Changes.OnlyImages(func(repository string) bool { return matchesImage(rules.Images, repository) })
-	charts := rules.Charts != fleet.RoutineNone
+	allowed := func(repository string) bool { return matchesImage(rules.Images, repository) }
+	images, charts := c.Changes.OnlyImages(allowed), rules.Charts != fleet.RoutineNone
+	if charts && files.Charts == "" {
+		files.Charts = c.Changes.KeepsRepositories(allowed)
+	}
 	switch {
 	case images == "" && files.Other == "":
 		return &report.Routine{Routine: true, Why: "only images change"}, nil
