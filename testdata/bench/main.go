@@ -29,7 +29,7 @@ func main() {
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of events of the row memory")
 	var d day
-	flag.IntVar(&d.repositories, "repositories", 200, "repositories of the row day; a large installation has 1000")
+	flag.IntVar(&d.repositories, "repositories", 200, "repositories of the rows day and replicas; a large installation has 1000")
 	flag.IntVar(&d.hours, "hours", 1, "hours of the row day")
 	flag.Float64Var(&d.speed, "speed", 36, "how many times faster than the clock the hours of the row day pass")
 	base := flag.String("base", "", "another sluice binary: compare it with SLUICE_BIN and measure nothing else")

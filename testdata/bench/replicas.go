@@ -101,7 +101,7 @@ func (b *bench) replicated(repositories, n int, machine *parts) (out replicated,
 		defer r.stop()
 		ids[i] = r.id
 	}
-	if err := s.until("all branches are there", 10*time.Minute, func() bool {
+	if err := s.until("all branches are there", time.Hour, func() bool {
 		maps.DeleteFunc(missing, func(file string, _ bool) bool {
 			_, err := os.Stat(file)
 			return err == nil
