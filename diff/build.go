@@ -45,6 +45,7 @@ type Builder struct {
 	work     int                       // leaves compared to find renames
 	text     int                       // bytes of all contexts
 	groups   map[string]*mergedGroup   // by app and template
+	images   newImages
 	order    []*mergedGroup
 	compared int
 }
@@ -80,6 +81,7 @@ func (b *Builder) Add(same []Target) {
 	if len(changes) == 0 {
 		return
 	}
+	b.images.add(same, changes)
 	facts := commonFacts(same)
 	t := newTemplate(facts)
 	for _, c := range changes {
@@ -172,6 +174,10 @@ func (b *Builder) ChangeSet(withheld []Withheld, environments []string, f Fleet)
 	}
 	return out
 }
+
+// NewImages returns the images that workloads and pods of the added targets have only after the change, by name.
+// environments defines the order of those with equal names.
+func (b *Builder) NewImages(environments []string) []NewImage { return b.images.sorted(environments) }
 
 // pairKey identifies the comparison of two objects under one sync tool.
 type pairKey struct {

@@ -1,6 +1,60 @@
 package diff
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// NewImage is an image that a container has only after a change.
+type NewImage struct {
+	Image, App, Environment string
+	Object                  manifest.Identity // one of those with the image
+	Clusters                []string          // by name
+}
+
+// newImages collects the new images of targets.
+type newImages struct {
+	list []NewImage
+	at   map[[3]string]int // by image, app and environment
+}
+
+// add adds what the changes of equal targets bring.
+func (n *newImages) add(same []Target, changes []*ObjectChange) {
+	for _, c := range changes {
+		for _, image := range c.Images {
+			if image.New == "" || image.New == image.Old {
+				continue
+			}
+			for i := range same {
+				t := &same[i]
+				key := [3]string{image.New, t.App, t.Environment}
+				at, ok := n.at[key]
+				if !ok {
+					at = len(n.list)
+					n.at[key] = at
+					n.list = append(n.list, NewImage{Image: image.New, App: t.App, Environment: t.Environment, Object: c.ID})
+				}
+				n.list[at].Clusters = append(n.list[at].Clusters, t.Cluster)
+			}
+		}
+	}
+}
+
+// sorted returns the images by name, each cluster once.
+func (n *newImages) sorted(environments []string) []NewImage {
+	for i := range n.list {
+		slices.Sort(n.list[i].Clusters)
+		n.list[i].Clusters = slices.Compact(n.list[i].Clusters)
+	}
+	slices.SortStableFunc(n.list, func(a, b NewImage) int {
+		return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.App, b.App),
+			cmp.Compare(slices.Index(environments, a.Environment), slices.Index(environments, b.Environment)))
+	})
+	return n.list
+}
 
 // ImageParts are the parts of a container image's name.
 type ImageParts struct {

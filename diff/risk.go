@@ -25,7 +25,10 @@ func (r Rules) Compare(targets []Target, withheld []Withheld, environments []str
 
 // NewBuilder is NewBuilder with the fleet's risks.
 func (r Rules) NewBuilder() *Builder {
-	return &Builder{rules: r, known: map[pairKey]*ObjectChange{}, groups: map[string]*mergedGroup{}}
+	return &Builder{
+		rules: r, known: map[pairKey]*ObjectChange{}, groups: map[string]*mergedGroup{},
+		images: newImages{at: map[[3]string]int{}},
+	}
 }
 
 // Risk returns the risk of an effect whose risk is otherwise another one.

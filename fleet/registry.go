@@ -80,6 +80,7 @@ func (fc fleetChecks) all() {
 	}
 	fc.risk()
 	fc.routine()
+	fc.patterns(fc.fleet.Spec.Images.MustExist, "images", "mustExist")
 }
 
 func (l *loader) classesFrom(documents []document) {

@@ -64,6 +64,15 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Risk Risk `json:"risk,omitzero"`
 	// Routine says which changes a team may merge without a reader. Default: none.
 	Routine *Routine `json:"routine,omitempty"`
+	// Images says which images of containers a review looks for in their registries.
+	Images Images `json:"images,omitzero"`
+}
+
+// Images says which images of containers a review looks for in their registries.
+type Images struct {
+	// MustExist are patterns of repositories, such as `ghcr.io/acme/**`. A review fails if it adds a reference to such
+	// a repository that the registry does not have. Default: none.
+	MustExist []string `json:"mustExist,omitempty"`
 }
 
 // Routine says which changes a team may merge without a reader: those of images that keep their repositories, and those

@@ -78,7 +78,7 @@ func (i isolated) Review(ctx context.Context, r Request) (*Result, error) {
 		return nil, err
 	}
 	defer p.close()
-	r.Key = derivedKey(r.Key, i.repository)
+	r.Key, r.Images = derivedKey(r.Key, i.repository), r.Images && !i.session.Runtime.Offline
 	data, err := p.call(ctx, i.workers(i.repository, p.schemaFolder), JobReview, p.task(ctx, r))
 	if err != nil {
 		return nil, err
@@ -191,11 +191,13 @@ type parent struct {
 	trust        *source.Trust        // of the policy's commit
 	pins         *source.KnownServers // of the policy's commit
 	commits      *source.KnownHosts   // of the policy's commit
+	images       []string             // patterns of the policy's commit, of repositories whose images must exist
 
 	mu        sync.Mutex
 	failed    error              // the first error of an answer; the worker knows only its text
 	unreached bool               // an answer lacks content that a server may have
 	pinned    map[fetch.Ref]bool // that the worker asked for
+	asked     int                // images that the worker asked for
 }
 
 // wasUnreached reports whether an answer lacked content that a server may have later.
@@ -233,6 +235,9 @@ func newParent(ctx context.Context, s *session.Session, r Request) (*parent, err
 			p.trust = v.Trust()
 			p.pins.Trust(v)
 			p.commits.Trust(v)
+			if r.Images {
+				p.images = v.Fleet.Spec.Images.MustExist
+			}
 		case !errors.As(err, &invalid): // such as a missing file of keys: the change's own keys must not count instead
 			p.trust = source.RefuseAll()
 		}
@@ -322,6 +327,8 @@ func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, 
 		return nil, p.verify(ctx, input)
 	case askSchema:
 		return p.schema(ctx, input)
+	case askImage:
+		return p.image(ctx, input)
 	case askPolicy:
 		return ownpolicy.InWorker(ctx, p.session.Renderer, input)
 	}

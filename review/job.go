@@ -43,6 +43,7 @@ const (
 	askCommit  = "commit"  // JSON fleet.GitCommit of another repository → nothing: its objects can be read
 	askVerify  = "verify"  // JSON verifyQuestion → nothing
 	askSchema  = "schema"  // JSON schemaQuestion → folder
+	askImage   = "image"   // JSON name of an image → JSON imageAnswer
 	askPolicy  = "policy"  // the input of ownpolicy.Job → its answer
 )
 
@@ -129,7 +130,7 @@ func (t *workerTask) session(ask worker.Ask) (*session.Session, error) {
 		Pins: askedPins{ask}, Commits: askedCommits{ask}, Jobs: t.Jobs, Version: t.Version,
 		Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect,
 	}
-	runtime := session.Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}}
+	runtime := session.Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}, Images: askedImages{ask}}
 	return session.InWorker(config, runtime, func(ctx context.Context, input []byte) ([]byte, error) {
 		return ask(ctx, askPolicy, input)
 	}), nil

@@ -32,7 +32,11 @@ func (l Local) Review(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := addComparison(ctx, result, l.Session.Hydrator, r.Request, judge); err != nil {
+	var images session.Images
+	if r.Images && !l.Session.Runtime.Offline && judge != nil && !r.BoundsOnly {
+		images = l.Session.Images()
+	}
+	if err := addComparison(ctx, result, l.Session.Hydrator, r.Request, judge, images); err != nil {
 		return nil, err
 	}
 	if r.Against == compare.AgainstCommit {
@@ -47,8 +51,10 @@ func (l Local) Review(ctx context.Context, r Request) (*Result, error) {
 }
 
 // addComparison compares, and adds to a result what differs, what the judge finds in it, and the preview. A nil judge
-// finds nothing. If a fleet cannot be read, it adds the problems instead.
-func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r compare.Request, judge Judge) error {
+// finds nothing, and nil images are not looked for. If a fleet cannot be read, it adds the problems instead.
+func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r compare.Request, judge Judge,
+	images session.Images,
+) error {
 	out := result.Review
 	c, err := compare.Run(ctx, h, r)
 	if problems, invalid := errors.AsType[fleet.Problems](err); invalid {
@@ -85,6 +91,11 @@ func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r c
 			Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
 			Hint:    "run `sluice deps lock` and commit the file", File: fetch.LockFile,
 		})
+	}
+	if images != nil {
+		if err := missingImages(ctx, images, c, &out.Findings); err != nil {
+			return fmt.Errorf("images: %w", err)
+		}
 	}
 	if out.Routine, err = routine(ctx, c); err != nil {
 		return fmt.Errorf("routine: %w", err)

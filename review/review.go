@@ -35,6 +35,7 @@ type Request struct {
 	BoundsOnly bool  // of the policy, judge only the bounds of workspaces
 	Entire     bool  // judge entire environments, not only changed objects
 	Offline    bool  // fetch no schemas
+	Images     bool  // look for new images in their registries, as spec.images asks; not for an untrusted change
 	Pins       []Pin // changes of other repositories that are rendered together with this one
 	Trusted    bool  // somebody with write access wrote the change, so charts may be fetched with credentials
 }

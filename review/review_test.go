@@ -36,7 +36,7 @@ func reviewed(t *testing.T, r *hydratetest.Repo, judge Judge, o compare.Request)
 	var out report.Review
 	o.Base, o.Head = r.Resolve("HEAD~1"), r.Resolve("HEAD")
 	result := Result{Review: &out}
-	if err := addComparison(t.Context(), &result, r.Hydrator(2), o, judge); err != nil || result.Preview != nil {
+	if err := addComparison(t.Context(), &result, r.Hydrator(2), o, judge, nil); err != nil || result.Preview != nil {
 		t.Fatalf("a comparison without a preview: got the preview %v, %v", result.Preview, err)
 	}
 	out.Verdict = verdict(&out)
@@ -161,7 +161,7 @@ func TestPolicyFails(t *testing.T) {
 	broken := errors.New("the policy cannot be loaded")
 	request := compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")}
 	result := &Result{Review: &report.Review{}}
-	err := addComparison(t.Context(), result, r.Hydrator(2), request, Policy{Engine: &rules{err: broken}})
+	err := addComparison(t.Context(), result, r.Hydrator(2), request, Policy{Engine: &rules{err: broken}}, nil)
 	if !errors.Is(err, broken) {
 		t.Errorf("the error is %v", err)
 	}

@@ -61,7 +61,8 @@ type Comparison struct {
 	Base, Head string // source commits; Base is "" unless two commits were compared
 	Targets    []Target
 	Changes    *diff.ChangeSet
-	Errors     fleet.Problems // of targets that have no place in Changes, because their cluster is not known
+	NewImages  []diff.NewImage // of Changes, on all clusters
+	Errors     fleet.Problems  // of targets that have no place in Changes, because their cluster is not known
 	Warnings   fleet.Problems
 	Rendered   int // targets, both sides together
 	Frozen     int // targets on frozen clusters, which are not compared

@@ -83,6 +83,7 @@ func (c *run) changes(ctx context.Context) error {
 	}
 	withheld, compared := c.withheld()
 	c.out.Changes = b.ChangeSet(withheld, environments, newPlacements(c.views))
+	c.out.NewImages = b.NewImages(environments)
 	c.out.Changes.Compared = compared
 	if c.request.TargetsOnly {
 		return nil

@@ -79,9 +79,16 @@ type Runtime struct {
 	Fingerprint []byte             // key of the fingerprints that replace secrets; nil: a random key for each session
 	Offline     bool               // fetch no schemas
 	Schemas     policy.Schemas     // nil: the ones from the policy, stored in Cache
+	Images      Images             // nil: the session asks the registries
+	KnownImages *fetch.KnownImages // nil: sessions do not share what registries answered
 	Clock       func() time.Time
 	// called when the process of a review ended unexpectedly, before the review runs again; nil: nobody is told
 	Crashed func(error)
+}
+
+// Images knows which images exist. *fetch.Fetcher implements it; see there for the errors.
+type Images interface {
+	Image(ctx context.Context, image string) error
 }
 
 // WithoutCredentials returns a Runtime that fetches charts without credentials, and does not read cached charts that
@@ -98,7 +105,7 @@ func (r Runtime) fetcher(plainHTTP []string) *fetch.Fetcher {
 	}
 	return fetch.New(fetch.Options{
 		CacheDir: filepath.Join(r.Cache, cache), Credentials: r.Charts, UserAgent: r.UserAgent(), PlainHTTP: plainHTTP,
-		Guard: r.Guard,
+		Guard: r.Guard, KnownImages: r.KnownImages,
 	})
 }
 
@@ -273,6 +280,14 @@ func (s *Session) Place() string {
 // FingerprintKey is the key of the fingerprints that replace secrets. Without a configured key, fingerprints of two
 // runs cannot be compared.
 func (s *Session) FingerprintKey() []byte { return s.key }
+
+// Images returns what knows which images exist.
+func (s *Session) Images() Images {
+	if s.Runtime.Images != nil {
+		return s.Runtime.Images
+	}
+	return s.Fetcher.Fetcher
+}
 
 // WithBranches returns a session whose rendered branches are in b.
 func (s *Session) WithBranches(b gitstore.Branches) *Session {

@@ -32,6 +32,7 @@ type Options struct {
 	MaxArchive  int64        // bytes
 	MaxIndex    int64        // bytes, after content decoding
 	UserAgent   string
+	KnownImages *KnownImages // nil: every question about an image goes to its registry
 	// hosts, with or without port, that may be asked over plain HTTP; loopback always may
 	PlainHTTP []string
 	Timeout   time.Duration                              // of one attempt, from the request to the last byte

@@ -41,7 +41,7 @@ func (w Reviews) Review(ctx context.Context, r review.Request) (*review.Result, 
 func (w Reviews) isolated(ctx context.Context, from hint.Place, trunk gitstore.Hash, r review.Request) (*review.Result,
 	error,
 ) {
-	r.Policy, r.Key = trunk, w.FingerprintKey()
+	r.Policy, r.Key, r.Images = trunk, w.FingerprintKey(), r.Trusted
 	s, err := w.reading(ctx, trunk, &r)
 	if err != nil {
 		return nil, err

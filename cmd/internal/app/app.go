@@ -87,7 +87,7 @@ func (e Environment) runtime() (session.Runtime, error) {
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
 		Cache:  e.CacheDir(), Child: []string{e.Executable, ChildCommand}, Version: Version(), Build: e.build(),
 		Fingerprint: []byte(e.Getenv("SLUICE_FINGERPRINT_KEY")), Offline: e.Getenv("SLUICE_OFFLINE") != "",
-		Clock: time.Now,
+		Clock: time.Now, KnownImages: fetch.NewKnownImages(),
 	}
 	if e.Untrusted {
 		r = r.WithoutCredentials()

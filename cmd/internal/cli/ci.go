@@ -241,6 +241,7 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 	defer stop()
 	result, err := review.Isolated(review.Local{Session: s}, workers, at.Repository).Review(ctx, review.Request{
 		Request: request, Policy: trunk.commit.Tree, BoundsOnly: c.noPolicy, Offline: c.offline,
+		Images: !c.offline && (mr == nil || !mr.Fork),
 	})
 	if err != nil {
 		return err

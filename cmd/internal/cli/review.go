@@ -78,7 +78,7 @@ func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compar
 	judging gitstore.Hash,
 ) (*report.Review, error) {
 	out, err := review.Local{Session: s}.Review(ctx, review.Request{
-		Request: request, Policy: judging, BoundsOnly: r.noPolicy, Offline: r.offline,
+		Request: request, Policy: judging, BoundsOnly: r.noPolicy, Offline: r.offline, Images: !r.offline,
 	})
 	if err != nil {
 		return nil, err
