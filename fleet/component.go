@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
+	"github.com/sluice-gitops/sluice/internal/yamlmistake"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -147,7 +148,7 @@ func (r *replacer) stream(data []byte) ([]byte, error) {
 		}
 		if err != nil {
 			var message, hint string
-			if r.line, message, hint = yamlMistake(err, data); hint != "" {
+			if r.line, message, hint = yamlmistake.Syntax(err, data); hint != "" {
 				message += " (" + hint + ")"
 			}
 			return nil, fmt.Errorf("not YAML: %s", message)

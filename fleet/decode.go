@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/internal/nearest"
+	"github.com/sluice-gitops/sluice/internal/yamlmistake"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -55,7 +56,7 @@ func decodeFile(file string, data []byte) decodedFile {
 			break
 		}
 		if err != nil {
-			line, message, hint := yamlMistake(err, data)
+			line, message, hint := yamlmistake.Syntax(err, data)
 			d.problems = append(d.problems, Problem{
 				File: file, Line: line, Severity: SeverityError, Message: message,
 				Hint: cmp.Or(hint, "write valid YAML"),
@@ -102,8 +103,8 @@ func (d *decoder) errorf(n *yaml.Node, hint, format string, args ...any) {
 // if the kind is unknown.
 func (d *decoder) object(n *yaml.Node) any {
 	if n.Kind != yaml.MappingNode {
-		if n.Kind == yaml.ScalarNode && withoutColon(n.Value) {
-			d.errorf(n, missingColon, "a colon is missing: %.60q", n.Value)
+		if n.Kind == yaml.ScalarNode && yamlmistake.WithoutColon(n.Value) {
+			d.errorf(n, yamlmistake.MissingColon, "a colon is missing: %.60q", n.Value)
 			return nil
 		}
 		d.errorf(n, "write apiVersion, kind, metadata and spec, or "+narrow, "a document must be a mapping")
@@ -266,7 +267,7 @@ func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
 
 func (d *decoder) notMapping(n *yaml.Node, path string) {
 	hint := ""
-	if n.Kind == yaml.ScalarNode && withoutColon(n.Value) {
+	if n.Kind == yaml.ScalarNode && yamlmistake.WithoutColon(n.Value) {
 		hint = fmt.Sprintf("a colon is missing in %.60q", n.Value)
 	}
 	d.errorf(n, hint, "%s must be a mapping", named(path))

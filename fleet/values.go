@@ -12,6 +12,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
+	"github.com/sluice-gitops/sluice/internal/yamlmistake"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -241,7 +242,7 @@ func (f *Fleet) LayerContent(t Target, file LayerFile) (any, error) {
 	if values, ok := content.(map[string]any); file.At == "" && (!ok || len(values) == 0) {
 		if content != nil && !ok {
 			p := Problem{File: file.Path, Line: 1, Severity: SeverityError, Message: "a values file must be a mapping"}
-			if text, scalar := content.(string); scalar && withoutColon(text) {
+			if text, scalar := content.(string); scalar && yamlmistake.WithoutColon(text) {
 				p.Hint = fmt.Sprintf("a colon is missing in %.60q", text)
 			}
 			return nil, &FileError{Problem: p, Cluster: t.Cluster.Name}
@@ -271,7 +272,7 @@ func enabled(option *bool) bool { return option == nil || *option }
 
 // problem returns the error of a values file that cannot be parsed.
 func (v *valuesFile) problem(t Target, name string) error {
-	line, message, hint := yamlMistake(errors.New(strings.TrimPrefix(v.err.Error(),
+	line, message, hint := yamlmistake.Syntax(errors.New(strings.TrimPrefix(v.err.Error(),
 		"error converting YAML to JSON: ")), v.data)
 	if strings.HasPrefix(message, "json: ") { // the parser's message names Go types
 		message = "a values file must be a mapping"

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	yaml "go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/internal/yamlmistake"
 	"github.com/sluice-gitops/sluice/policy/confine"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -151,6 +150,13 @@ func (l *loader) errorf(at string, line int, format string, args ...any) {
 	l.problems = append(l.problems, Problem{File: at, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
+func (l *loader) mistake(at string, m yamlmistake.Mistake) {
+	if m.Hint != "" {
+		m.Message += " (" + m.Hint + ")"
+	}
+	l.errorf(at, m.Line, "%s", m.Message)
+}
+
 // yamlFile reads each document of a file by its kind.
 func (l *loader) yamlFile(f File) {
 	if err := manifest.Check(f.Data, manifest.DefaultBudget()); err != nil {
@@ -165,7 +171,7 @@ func (l *loader) yamlFile(f File) {
 			return
 		}
 		if err != nil {
-			l.errorf(f.Name, 0, "%v", err)
+			l.mistake(f.Name, yamlmistake.Explain(err, f.Data, nil)[0])
 			return
 		}
 		if len(node.Content) == 0 || node.Content[0].Kind == yaml.ScalarNode && node.Content[0].Value == "" {
@@ -220,28 +226,13 @@ func (l *loader) decode(f File, index int, into any) bool {
 	}
 	decoder.KnownFields(true)
 	if err := decoder.Decode(into); err != nil {
-		messages := []string{err.Error()}
-		if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
-			messages = typed.Errors
-		}
-		for _, message := range messages {
-			line := 0
-			if m := yamlLine.FindStringSubmatch(message); m != nil {
-				line, _ = strconv.Atoi(m[1]) // digits; 0 if there are too many
-				message = m[2]
-			}
-			l.errorf(f.Name, line, "%s", yamlField.ReplaceAllString(message, "unknown key $1"))
+		for _, m := range yamlmistake.Explain(err, f.Data, into) {
+			l.mistake(f.Name, m)
 		}
 		return false
 	}
 	return true
 }
-
-// yamlLine matches the beginning of messages of package yaml.
-var yamlLine = regexp.MustCompile(`^line (\d+): (.*)$`)
-
-// yamlField matches the message of package yaml about an unknown key.
-var yamlField = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
 
 func (l *loader) policy(name string, line int, p *policyFile) {
 	if l.at == nil {

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/internal/yamlmistake"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -32,7 +33,8 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 	dec.KnownFields(true)
 	var r Record
 	if err := dec.Decode(&r); err != nil {
-		return fail(err)
+		m := yamlmistake.Explain(err, data, &r)[0]
+		return fail(fmt.Errorf("line %d: %s", m.Line, m.Message))
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return fail(errors.New("the file has a second document"))

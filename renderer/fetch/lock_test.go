@@ -121,7 +121,7 @@ func TestLockErrorsHaveLines(t *testing.T) {
 	}
 	for text, want := range map[string][]string{
 		"# nothing\n":  {"sluice.lock:1: the file has only comments"},
-		"a: [":         {"sluice.lock: not valid YAML"},
+		"a: [":         {"sluice.lock:1: did not find"},
 		"- x\n":        {"sluice.lock:1: the file must be a mapping"},
 		"null\n":       {"sluice.lock:1: the file must be a mapping"},
 		head:           {"sluice.lock:3: `charts` must be a list"},

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/yamlmistake"
 )
 
 const (
@@ -38,8 +39,11 @@ func ParseLock(data []byte) (*Lock, error) {
 			return nil, fmt.Errorf("%s:1: the file has only comments: run `sluice deps lock` to write it again",
 				LockFile)
 		}
-		return nil, fmt.Errorf("%s: not valid YAML (%s): run `sluice deps lock` to write it again", LockFile,
-			safetext.Brief(err.Error(), 200))
+		line, message, hint := yamlmistake.Syntax(err, data)
+		if hint == "" {
+			hint = "run `sluice deps lock` to write it again"
+		}
+		return nil, errors.New(yamlmistake.Mistake{Line: line, Message: safetext.Brief(message, 200), Hint: hint}.In(LockFile))
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: more than one document, or something after it that is not YAML: run `sluice deps lock` to write it again", LockFile)

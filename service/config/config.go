@@ -9,11 +9,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"regexp"
 	"slices"
 	"time"
 
+	"github.com/sluice-gitops/sluice/internal/yamlmistake"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	yaml "go.yaml.in/yaml/v3"
@@ -93,8 +95,8 @@ func Parse(name string, data []byte, s Sources) (*Config, error) {
 	c := &Config{}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
-	if err := dec.Decode(c); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) {
+		return nil, yamlmistake.Errors(name, yamlmistake.Explain(err, data, c))
 	}
 	c.defaults()
 	p := &problems{name: name}

@@ -128,7 +128,7 @@ events:
 	if strings.Contains(err.Error(), "u:p@x") {
 		t.Errorf("the error holds the credential of a URL: %v", err)
 	}
-	if _, err := parse("workrs: 3\nforges: []"); err == nil || !strings.Contains(err.Error(), "line 1") {
+	if _, err := parse("workrs: 3\nforges: []"); err == nil || !strings.Contains(err.Error(), "sluice.yaml:1: unknown key workrs, did you mean workers?") {
 		t.Errorf("an unknown key: %v", err)
 	}
 	if _, err := parse("forges: []"); err == nil || !strings.Contains(err.Error(), "at least one") {

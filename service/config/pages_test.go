@@ -30,7 +30,7 @@ func TestPages(t *testing.T) {
 			secret + "}}}": "must be a URL",
 		"pages: {listen: \":8081\", address: \"https://s.example.com\", auth: {oidc: {issuer: \"https://id.example.com\", clientID: x, clientSecret: " + secret + "}}}":        "",
 		"pages: {listen: \":8081\", address: \"https://s.example.com\", auth: {oidc: {issuer: \"https://id.example.com\"}, header: {name: X, from: [10.0.0.1]}}}":              "only one of",
-		"pages: {listen: \":8081\", address: \"https://s.example.com\", auth: {oidc: {issuer: \"https://id.example.com\", clientID: x, clientSecret: {env: NONE}}}, other: 1}": "not found in type",
+		"pages: {listen: \":8081\", address: \"https://s.example.com\", auth: {oidc: {issuer: \"https://id.example.com\", clientID: x, clientSecret: {env: NONE}}}, other: 1}": "unknown key other",
 	} {
 		_, err := config.Parse("c.yaml", []byte(forge+text),
 			config.Sources{Getenv: func(name string) string { return map[string]string{"T": "secret"}[name] }})

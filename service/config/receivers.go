@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/internal/yamlmistake"
 )
 
 // Receiver gets a notification when branches move.
@@ -26,7 +28,7 @@ func ParseReceivers(name string, data []byte, s Sources) ([]Receiver, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, yamlmistake.Errors(name, yamlmistake.Explain(err, data, &list))
 	}
 	p := &problems{name: name}
 	for i := range list {

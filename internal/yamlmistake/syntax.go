@@ -1,4 +1,4 @@
-package fleet
+package yamlmistake
 
 import (
 	"bytes"
@@ -14,21 +14,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
+var lineOf = regexp.MustCompile(`^line (\d+): `)
 
 // firstLine matches what the YAML parser says about a mistake in the first line: it does not name that line.
 var firstLine = regexp.MustCompile(`^(found|did not find|could not find|mapping values|block )`)
 
 const (
-	noTabs       = "indent with spaces: YAML does not allow tabs"
-	noConflict   = "resolve the conflict, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
-	missingColon = "write KEY: VALUE"
+	noTabs     = "indent with spaces: YAML does not allow tabs"
+	noConflict = "resolve the conflict, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
+	// MissingColon is the next step for a text for which WithoutColon holds.
+	MissingColon = "write KEY: VALUE"
 )
 
-// yamlMistake explains why data is not YAML, by what people do wrong most often: a merge conflict, a tab, a key without
+// Syntax explains why data is not YAML, by what people do wrong most often: a merge conflict, a tab, a key without
 // a colon. It returns the line, or 0 if it is unknown, and the next step, or "" if it knows none.
-func yamlMistake(err error, data []byte) (line int, message, hint string) {
-	line, message = splitYAMLError(err, data)
+func Syntax(err error, data []byte) (line int, message, hint string) {
+	line, message = split(err, data)
 	lines := strings.Split(string(data), "\n")
 	if i := slices.IndexFunc(lines, isConflictMarker); i >= 0 {
 		return i + 1, fmt.Sprintf("a conflict marker of a merge: %.40q", strings.TrimSpace(lines[i])), noConflict
@@ -41,8 +42,8 @@ func yamlMistake(err error, data []byte) (line int, message, hint string) {
 	}
 	if strings.Contains(message, "could not find expected ':'") || strings.Contains(message, "mapping values are not") {
 		for i := min(line, len(lines)) - 1; line > 0 && i >= max(line-3, 0); i-- {
-			if withoutColon(lines[i]) {
-				return i + 1, fmt.Sprintf("a colon is missing: %.60q", strings.TrimSpace(lines[i])), missingColon
+			if WithoutColon(lines[i]) {
+				return i + 1, fmt.Sprintf("a colon is missing: %.60q", strings.TrimSpace(lines[i])), MissingColon
 			}
 		}
 	}
@@ -55,18 +56,18 @@ func isConflictMarker(line string) bool {
 		strings.HasPrefix(line, "||||||| ")
 }
 
-// withoutColon reports whether a line is a word and something after it, as of a key whose colon is missing.
-func withoutColon(line string) bool {
+// WithoutColon reports whether a line is a word and something after it, as of a key whose colon is missing.
+func WithoutColon(line string) bool {
 	line = strings.TrimSpace(line)
 	key, value, ok := strings.Cut(strings.TrimPrefix(line, "- "), " ")
 	return ok && value != "" && !strings.Contains(line, ": ") && !strings.HasSuffix(line, ":") &&
 		!strings.ContainsAny(key, "#'\"{}[]&*!|>%@")
 }
 
-// splitYAMLError takes the line out of a YAML parser's message about data; 0 if it is unknown.
-func splitYAMLError(err error, data []byte) (int, string) {
+// split takes the line out of a YAML parser's message about data; 0 if it is unknown.
+func split(err error, data []byte) (int, string) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
-	m := yamlLine.FindStringSubmatch(message)
+	m := lineOf.FindStringSubmatch(message)
 	switch {
 	case m != nil:
 	case firstLine.MatchString(message):
