@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/renderer/chartvalues"
 )
@@ -66,16 +68,19 @@ func readChart(f *fleet.Fleet, root, below string, out *[]chartvalues.File) bool
 // a chart that has `replicaCount`. It warns only if no chart that a file reaches reads the value, and not if one of the
 // charts is not at hand.
 func UnreadValues(ctx context.Context, f *fleet.Fleet, targets []fleet.Target, charts Charts) fleet.Problems {
-	u := unreadValues{fleet: f, charts: charts, known: map[string]*chartvalues.Chart{}, files: map[string]*layerUse{}}
+	u := unreadValues{fleet: f, charts: charts, known: map[string]*chartvalues.Chart{}, files: map[string]*layerUse{},
+		given: givenValues{charts: map[string]map[string]bool{}, found: map[string]fleet.Problem{}}}
 	for _, t := range targets {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the caller has the context
 		}
 		if t.Imported() == nil {
 			u.target(ctx, t)
+		} else {
+			u.imported(ctx, t)
 		}
 	}
-	return u.problems()
+	return append(u.problems(), u.given.problems()...).Sorted()
 }
 
 type unreadValues struct {
@@ -83,6 +88,7 @@ type unreadValues struct {
 	charts Charts
 	known  map[string]*chartvalues.Chart // by what names them; nil if they are not at hand
 	files  map[string]*layerUse
+	given  givenValues
 }
 
 // layerUse is a values file with what no chart reads that it has reached so far.
@@ -116,20 +122,26 @@ func (u *unreadValues) target(ctx context.Context, t fleet.Target) {
 	}
 }
 
-// source drops what the chart of a source reads from what is unread in a file.
-func (u *unreadValues) source(ctx context.Context, t fleet.Target, s *fleet.HelmSource, use *layerUse) {
+// chart returns what a source's chart reads, and what names the chart; nil if the chart is not at hand.
+func (u *unreadValues) chart(ctx context.Context, s *fleet.HelmSource) (string, *chartvalues.Chart) {
 	key := strings.Join([]string{s.Repository, s.Path, s.Repo, s.Chart, s.Version}, "\x00")
-	if use.seen[key] || use.unread != nil && len(use.unread) == 0 {
-		return
-	}
-	use.seen[key] = true
 	chart, ok := u.known[key]
 	if !ok {
-		if files := u.charts(ctx, s); files != nil && s.Packing == nil {
+		if files := u.charts(ctx, s); files != nil {
 			chart = chartvalues.New(files)
 		}
 		u.known[key] = chart
 	}
+	return key, chart
+}
+
+// source drops what the chart of a source reads from what is unread in a file.
+func (u *unreadValues) source(ctx context.Context, t fleet.Target, s *fleet.HelmSource, use *layerUse) {
+	key, chart := u.chart(ctx, s)
+	if use.seen[key] || use.unread != nil && len(use.unread) == 0 {
+		return
+	}
+	use.seen[key] = true
 	content, err := u.fleet.LayerContent(t, use.file)
 	if err != nil || chart == nil {
 		use.unread = map[string]chartvalues.Unread{}
@@ -173,16 +185,7 @@ func (u *unreadValues) problems() fleet.Problems {
 			continue
 		}
 		for _, one := range use.unread {
-			p := fleet.Problem{
-				File: use.file.Path, Line: 1, Column: 1, Severity: fleet.SeverityWarning,
-				Message: fmt.Sprintf("no template of the chart %s reads the value %s", use.chart,
-					strings.Join(one.Path, ".")),
-				Hint: "correct it, or remove it",
-			}
-			if one.Similar != "" {
-				p.Message += ", did you mean " + strings.Join(append(slices.Clone(one.Path[:len(one.Path)-1]),
-					one.Similar), ".") + "?"
-			}
+			p := unreadProblem(use.file.Path, use.chart, one)
 			at := one.Path[min(len(use.file.Keys()), len(one.Path)):]
 			key := keyNode(documents[0], at)
 			if key != nil {
@@ -193,7 +196,72 @@ func (u *unreadValues) problems() fleet.Problems {
 			}
 		}
 	}
-	return out.Sorted()
+	return out
+}
+
+func unreadProblem(file, chart string, one chartvalues.Unread) fleet.Problem {
+	p := fleet.Problem{
+		File: file, Line: 1, Column: 1, Severity: fleet.SeverityWarning,
+		Message: fmt.Sprintf("no template of the chart %s reads the value %s", chart, strings.Join(one.Path, ".")),
+		Hint:    "correct it, or remove it",
+	}
+	if one.Similar != "" {
+		p.Message += ", did you mean " + strings.Join(append(slices.Clone(one.Path[:len(one.Path)-1]), one.Similar), ".") +
+			"?"
+	}
+	return p
+}
+
+// givenValues are the values of imported targets that no chart reads.
+type givenValues struct {
+	charts map[string]map[string]bool // by file that sets values, and by object: the charts that get them
+	found  map[string]fleet.Problem   // by its text
+}
+
+// imported finds what the charts of an imported target do not read.
+func (u *unreadValues) imported(ctx context.Context, t fleet.Target) {
+	i := t.Imported()
+	if i.Err != nil {
+		return
+	}
+	for n := range i.Sources {
+		s := &i.Sources[n]
+		if s.Helm == nil || len(s.Values) == 0 {
+			continue
+		}
+		key, chart := u.chart(ctx, s.Helm)
+		for _, file := range append([]string{objectOf(i)}, s.ValuesFiles...) {
+			if u.given.charts[file] == nil {
+				u.given.charts[file] = map[string]bool{}
+			}
+			u.given.charts[file][key] = true
+		}
+		for _, one := range chart.Unread(s.Values) {
+			file, line, column, err := explain.Imported(u.fleet, t, strconv.Itoa(n), one.Path)
+			if err != nil || line == 0 {
+				continue // the position is unknown, and the value cannot be named
+			}
+			p := unreadProblem(file, chart.Name, one)
+			p.Line, p.Column = line, column
+			u.given.found[objectOf(i)+"\x00"+p.String()] = p
+		}
+	}
+}
+
+// objectOf names the user's object of an imported target.
+func objectOf(i *fleet.Imported) string { return fmt.Sprintf("%s:%d", i.File, i.Line) }
+
+// problems returns what was found in files and objects that only one chart gets: another chart may read what this one
+// does not.
+func (g givenValues) problems() fleet.Problems {
+	var out fleet.Problems
+	for key, p := range g.found {
+		object, _, _ := strings.Cut(key, "\x00")
+		if len(g.charts[object]) < 2 && len(g.charts[p.File]) < 2 && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // keyNode returns the node of a key; nil if the file does not have it, as below a merged anchor.

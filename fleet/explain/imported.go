@@ -50,6 +50,28 @@ func importedValues(f *fleet.Fleet, t fleet.Target, source string) (explained, e
 	return out, nil
 }
 
+// Imported returns the position that sets a value of an imported target: the value itself, its object if the file does
+// not contain it as it is. line is 0 if the target does not give the value.
+func Imported(f *fleet.Fleet, t fleet.Target, source string, at []string) (file string, line, column int, err error) {
+	given, err := importedValues(f, t, source)
+	if err != nil || given.node == nil {
+		return "", 0, 0, err
+	}
+	n := yamlnode.Child(given.node, at...)
+	if n == nil {
+		return "", 0, 0, nil
+	}
+	file = given.origin.File
+	for leaf := n; ; leaf = leaf.Content[1] { // positions belong to the values below a mapping
+		if other, ok := given.files[leaf]; ok {
+			file = other
+		}
+		if leaf.Kind != yaml.MappingNode || len(leaf.Content) == 0 {
+			return file, leaf.Line, leaf.Column, nil
+		}
+	}
+}
+
 // setLine gives a node and all below it a line.
 func setLine(n *yaml.Node, line int) {
 	n.Line, n.Column = line, 1

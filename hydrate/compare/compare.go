@@ -237,12 +237,14 @@ func (c *run) unread(ctx context.Context) error {
 		return ctx.Err()
 	}
 	all := c.views[1].UnreadValues(ctx, c.views[1].Fleet.Targets())
-	var known fleet.Problems
+	known := map[[2]string]bool{} // lines move
 	if c.views[0] != nil {
-		known = c.views[0].UnreadValues(ctx, sides[0])
+		for _, p := range c.views[0].UnreadValues(ctx, sides[0]) {
+			known[[2]string{p.File, p.Message}] = true
+		}
 	}
 	for _, p := range found {
-		if slices.Contains(all, p) && !slices.Contains(known, p) {
+		if slices.Contains(all, p) && !known[[2]string{p.File, p.Message}] {
 			c.out.Warnings = append(c.out.Warnings, p)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 func TestLockProblems(t *testing.T) {
 	for text, lines := range map[string][]int{
 		"b0: x\nb1: y\n":       {1, 2},
-		"a: [":                 {0},
+		"a: [":                 {1},
 		"# nothing\n":          {1},
 		"apiVersion: x\n---\n": {0},
 	} {
