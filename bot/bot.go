@@ -64,6 +64,7 @@ type Workspace struct {
 	Commits      Commits
 	Fleets       Fleets
 	Reviews      Reviews
+	Triage       Triage // nil: merge requests get neither labels nor reviewers
 	Branches     Branches
 	Environments Environments
 	Questions    Questions

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/lru"
 )
@@ -48,6 +50,8 @@ type headState struct {
 	announced string          // the state that the merge requests which depend on this one were reviewed for
 	retired   string          // the fleets of which the comments say that they ask for no review
 	commands  time.Time       // the update of the merge request up to which a sweep looked for commands
+	asked     []string        // keys of the requests for reviews, as far as this process knows them
+	draft     bool            // reviews are asked for when it is no draft any more
 }
 
 // reviewed is the last review of a head. The zero value is no review.
@@ -113,7 +117,9 @@ type late struct {
 // inputOf returns what the review of a merge request in its own fleet depends on. deps is the identity of its
 // dependencies.
 func inputOf(mr *forge.MergeRequest, tip gitstore.Hash, deps string) input {
-	return input{head: mr.Head, target: mr.TargetBranch, tip: tip, labels: strings.Join(mr.Labels, ","), deps: deps}
+	return input{
+		head: mr.Head, target: mr.TargetBranch, tip: tip, labels: strings.Join(labelsOfOthers(mr), ","), deps: deps,
+	}
 }
 
 // inputFor returns what the reviews of a merge request for fleets depend on.
@@ -224,8 +230,13 @@ func parseVerdict(text string) verdict {
 // basisOf identifies what the verdict on a merge request depends on, apart from branches. deps is the identity of its
 // dependencies.
 func basisOf(mr *forge.MergeRequest, deps string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", mr.Head, mr.TargetBranch, mr.Labels, deps))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", mr.Head, mr.TargetBranch, labelsOfOthers(mr), deps))
 	return hex.EncodeToString(sum[:16])
+}
+
+// labelsOfOthers returns the labels that reviews do not set themselves: a label of theirs must not start a review.
+func labelsOfOthers(mr *forge.MergeRequest) []string {
+	return slices.DeleteFunc(slices.Clone(mr.Labels), fleet.OwnLabel)
 }
 
 // stoppedBy begins the description of the status of a head whose review somebody cancelled.
@@ -263,6 +274,9 @@ func (t *reviewTask) stopped(ctx context.Context, limit bool) (bool, error) {
 // reviewed reports whether a review would repeat an earlier one, or one that somebody stopped; see headState.
 func (t *reviewTask) reviewed(ctx context.Context) (bool, error) {
 	if t.hint.Force {
+		return false, nil
+	}
+	if t.state(t.mr.Number).draft && !t.mr.Draft {
 		return false, nil
 	}
 	own := t.state(t.mr.Number).own

@@ -97,3 +97,21 @@ func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
 		t.Error("a review that no longer lacks something is repeated")
 	}
 }
+
+// A label that a review sets must not start the next one, and a label of others must.
+func TestOwnLabelsStartNoReview(t *testing.T) {
+	t.Parallel()
+	mr := &forge.MergeRequest{Number: 7, Head: "h", TargetBranch: "main", Labels: []string{"bug"}}
+	labelled, other := *mr, *mr
+	labelled.Labels = []string{"bug", "sluice/prod", "risk/high"}
+	other.Labels = []string{"bug", "urgent"}
+	if inputOf(mr, gitstore.Hash{1}, "") != inputOf(&labelled, gitstore.Hash{1}, "") || basisOf(mr, "") != basisOf(&labelled, "") {
+		t.Error("labels of Sluice: got another input of the review, want the same")
+	}
+	if inputOf(mr, gitstore.Hash{1}, "") == inputOf(&other, gitstore.Hash{1}, "") || basisOf(mr, "") == basisOf(&other, "") {
+		t.Error("a label of others: got the same input of the review, want another one")
+	}
+	if len(labelled.Labels) != 3 {
+		t.Errorf("the labels of the merge request: got %q, want them unchanged", labelled.Labels)
+	}
+}

@@ -316,15 +316,19 @@ func (t *reviewTask) describe(ctx context.Context, result *review.Result) {
 	}
 }
 
-// publish writes the report's page, the comment and the status.
+// publish writes the labels and the requests for reviews, the report's page, the comment and the status.
 func (t *reviewTask) publish(ctx context.Context, review *report.Review) (outcome publish.Outcome, err error) {
+	asked, err := t.triage(ctx, review)
+	if err != nil {
+		return "", err
+	}
 	f, unlock, err := t.status(t.mr, verdictOwn).writer(ctx, basisOf(t.mr, t.identity))
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 	t.store(t.place, t.mr, review)
-	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, t.mr.URL), Checks: t.settings.Checks}
+	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, t.mr.URL), Checks: t.settings.Checks, Asked: asked}
 	err = t.commenting(ctx, t.mr.Number, func(ctx context.Context) (err error) {
 		outcome, err = publish.Review(ctx, f, t.place.Repo(), t.mr, review, options)
 		return err

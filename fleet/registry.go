@@ -81,6 +81,7 @@ func (fc fleetChecks) all() {
 	fc.risk()
 	fc.routine()
 	fc.patterns(fc.fleet.Spec.Images.MustExist, "images", "mustExist")
+	fc.review()
 }
 
 func (l *loader) classesFrom(documents []document) {

@@ -66,6 +66,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Routine *Routine `json:"routine,omitempty"`
 	// Images says which images of containers a review looks for in their registries.
 	Images Images `json:"images,omitzero"`
+	// Review says which labels Sluice sets on merge requests, and whose reviews it asks for. Default: none.
+	Review Review `json:"review,omitzero"`
 }
 
 // Images says which images of containers a review looks for in their registries.
@@ -73,6 +75,41 @@ type Images struct {
 	// MustExist are patterns of repositories, such as `ghcr.io/acme/**`. A review fails if it adds a reference to such
 	// a repository that the registry does not have. Default: none.
 	MustExist []string `json:"mustExist,omitempty"`
+}
+
+// Review says which labels Sluice sets on merge requests, and whose reviews it asks for.
+type Review struct {
+	// Labels that each review sets, and removes when they are no longer true.
+	Labels ReviewLabels `json:"labels,omitzero"`
+	// Reviewers are rules: who is asked for a review of which changes.
+	Reviewers []ReviewerRule `json:"reviewers,omitempty"`
+	// Codeowners asks the owners in CODEOWNERS of the apps, workspaces and environments that a merge request really
+	// changes, although it may change no file of theirs. Default: false.
+	Codeowners bool `json:"codeowners,omitempty"`
+}
+
+// ReviewLabels are the labels that reviews set.
+type ReviewLabels struct {
+	// Environments sets sluice/NAME for each environment in which something changes. Default: false.
+	Environments bool `json:"environments,omitempty"`
+	// Risk sets risk/LEVEL, the greatest risk of the change. Default: false.
+	Risk bool `json:"risk,omitempty"`
+	// Routine sets sluice/routine on a change that spec.routine says may be merged without a reader. Default: false.
+	Routine bool `json:"routine,omitempty"`
+}
+
+// ReviewerRule asks people for a review of changes that fulfil all of its conditions.
+type ReviewerRule struct {
+	// Environments that the change reaches: names, or patterns with `*`. Default: any.
+	Environments []string `json:"environments,omitempty"`
+	// Risk is the least risk of the change: critical, high, medium, low or none. Default: any.
+	Risk string `json:"risk,omitempty" jsonschema:"enum=critical,enum=high,enum=medium,enum=low,enum=none"`
+	// Workspaces whose apps change: names, or patterns with `*`. Default: any, and apps of the fleet itself.
+	Workspaces []string `json:"workspaces,omitempty"`
+	// Users by their name on the forge.
+	Users []string `json:"users,omitempty"`
+	// Teams of GitHub, as org/team or team. GitLab asks no groups for reviews.
+	Teams []string `json:"teams,omitempty"`
 }
 
 // Routine says which changes a team may merge without a reader: those of images that keep their repositories, and those

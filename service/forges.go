@@ -71,7 +71,7 @@ func (s *Service) forge(name string) (bot.Forge, bool) {
 	if f == nil {
 		return nil, false
 	}
-	return f.Adapter, true
+	return f.Adapter.Forge, true // the adapter itself, whose roles beyond forge.Forge the bot looks for
 }
 
 // open opens a repository for the bot.
@@ -82,7 +82,7 @@ func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error
 	}
 	return &bot.Workspace{
 		Commits: w, Fleets: repository.Fleets{Session: w}, Reviews: repository.Reviews{Session: w},
-		Branches: repository.Branches{Session: w}, Environments: w,
+		Triage: w, Branches: repository.Branches{Session: w}, Environments: w,
 		Questions: w, Follows: w.Follower(), Close: w.Close,
 	}, nil
 }

@@ -236,6 +236,28 @@ type CommentReader interface {
 	Comment(ctx context.Context, repo Repository, number int, id int64) (*Comment, error)
 }
 
+// Labels sets labels of merge requests. Adapters implement it if the forge's API provides it.
+type Labels interface {
+	// EditLabels adds and removes labels, and leaves the other labels of the merge request as they are. It creates
+	// labels that the repository does not have. Adding a label that is there, and removing one that is not, has no
+	// effect.
+	EditLabels(ctx context.Context, repo Repository, number int, add, remove []string) error
+}
+
+// ReviewRequests asks people to review merge requests. Adapters implement it if the forge's API provides it.
+type ReviewRequests interface {
+	// RequestReviews asks users and teams (as People.InTeam names them) for a review, beside those who are asked
+	// already. Asking somebody again has no effect. It returns whom the forge does not accept as a reviewer; the others
+	// are asked.
+	RequestReviews(ctx context.Context, repo Repository, number int, users, teams []string) ([]RefusedReviewer, error)
+}
+
+// RefusedReviewer is a user or a team that a forge does not accept as a reviewer.
+type RefusedReviewer struct {
+	Name string
+	Err  error // why
+}
+
 // Reactions adds reactions to comments. Adding an existing reaction has no effect.
 type Reactions interface {
 	React(ctx context.Context, repo Repository, number int, comment int64, r Reaction) error

@@ -14,11 +14,12 @@ import (
 )
 
 // The comment is the review, followed by blocks that survive the next review: the environments that run the merged
-// commit, and the log of commands. A delimiter of a block is a whole line; the report never begins a line with one.
+// commit, the log of commands, and who was asked for a review. A delimiter of a block is a whole line; the report never begins a line with one.
 const (
 	blockRollout = "rollout"
 	blockLog     = "log"
 	blockWaits   = "waits" // removed by the next review
+	blockAsked   = "asked" // who was asked for a review; hidden
 	logRows      = 20
 )
 
@@ -41,7 +42,7 @@ func block(body, name string) string {
 // blocks returns the blocks of a comment that survive a new review.
 func blocks(body string) string {
 	var out strings.Builder
-	for _, name := range []string{blockRollout, blockLog} {
+	for _, name := range []string{blockRollout, blockLog, blockAsked} {
 		if text := block(body, name); text != "" {
 			out.WriteString("\n" + opening(name) + "\n" + text + "\n" + closing(name) + "\n")
 		}
@@ -182,6 +183,7 @@ const maxHandled = 200
 // The first line of the log lists the handled comments; that of blockWaits names the head and the time.
 const (
 	donePrefix  = "<!-- done "
+	askedPrefix = "<!-- keys "
 	waitsPrefix = "<!-- head "
 	lineSuffix  = " -->"
 )
@@ -200,6 +202,42 @@ func logged(log string) []int64 {
 		}
 	}
 	return out
+}
+
+// Asked returns the keys of Options.Asked that the comment has; none if there is no comment.
+func Asked(ctx context.Context, f Forge, repo forge.Repository, number int, id string) ([]string, error) {
+	own, err := find(ctx, f, repo, number, id)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, c := range own {
+		out = append(out, asked(c.Body)...)
+	}
+	return out, nil
+}
+
+// asked reads the keys of a comment.
+func asked(body string) []string {
+	list, ok := strings.CutPrefix(strings.TrimSpace(block(body, blockAsked)), askedPrefix)
+	if !ok {
+		return nil
+	}
+	return strings.Fields(strings.TrimSuffix(list, lineSuffix))
+}
+
+// withAsked adds keys to a body.
+func withAsked(body string, keys []string) string {
+	all := asked(body)
+	for _, key := range keys {
+		if !slices.Contains(all, key) {
+			all = append(all, key)
+		}
+	}
+	if len(all) == len(asked(body)) {
+		return body
+	}
+	return withBlock(body, blockAsked, askedPrefix+strings.Join(all, " ")+lineSuffix)
 }
 
 // Handled returns the comments whose commands are handled, from the log in Sluice's own comment.

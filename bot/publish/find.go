@@ -72,6 +72,7 @@ func united(own []forge.Comment) string {
 				text = withBlock(text, name, have)
 			}
 		}
+		text = withAsked(text, asked(c.Body))
 		log := block(c.Body, blockLog)
 		done, rows = append(done, logged(log)...), append(rows, report.LogRows(log)...)
 	}
@@ -117,7 +118,7 @@ func lost(c forge.Comment) bool {
 	if marked(c) {
 		return false
 	}
-	for _, name := range []string{blockRollout, blockLog, blockWaits} {
+	for _, name := range []string{blockRollout, blockLog, blockWaits, blockAsked} {
 		if block(c.Body, name) != "" {
 			return true
 		}

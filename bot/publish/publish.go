@@ -48,6 +48,8 @@ type Options struct {
 	Context string // context of the commit status, and name of the check run
 	URL     string // of the run or of the full report
 	Checks  bool   // write a check run with annotations, if the credential may
+	// Asked are keys that the comment keeps, beside those that it has: see Asked.
+	Asked []string
 }
 
 const (
@@ -257,6 +259,10 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 		r.Since = report.Since(last, r)
 		after = blocks(own.Body)
 	}
+	had := after
+	if len(o.Asked) > 0 {
+		after = withAsked(after, o.Asked)
+	}
 	limit := f.CommentLimit() - margin
 	for step := range steps {
 		body, digest := render(r, o.ID, last, limit-len(after))
@@ -266,7 +272,8 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 		case own == nil:
 			out = Created
 			err = create(ctx, f, repo, number, o.ID, body)
-		case last.Digest != digest || last.Head != r.Head || last.ID != o.ID || block(own.Body, blockWaits) != "":
+		case last.Digest != digest || last.Head != r.Head || last.ID != o.ID || block(own.Body, blockWaits) != "" ||
+			after != had:
 			out = Updated
 			err = f.EditComment(ctx, repo, number, own.ID, body)
 		}

@@ -696,3 +696,40 @@ func TestRoutineStatus(t *testing.T) {
 		}
 	}
 }
+
+// The comment remembers who was asked for a review, through later reviews, commands and a second comment.
+func TestAsked(t *testing.T) {
+	f := newFake()
+	o := options
+	o.Asked = []string{"aa", "bb"}
+	if _, err := publish.Review(t.Context(), f, repo, request, failed("broken"), o); err != nil {
+		t.Fatal(err)
+	}
+	asked := func(want ...string) {
+		t.Helper()
+		if got, err := publish.Asked(t.Context(), f, repo, 7, o.ID); err != nil || !slices.Equal(got, want) {
+			t.Errorf("keys in the comment: got %q, %v, want %q", got, err, want)
+		}
+	}
+	asked("aa", "bb")
+	writes := len(f.writes)
+	for range 2 { // known keys change nothing
+		publishes(t, f, failed("broken"), publish.Unchanged)
+	}
+	if len(f.writes) > writes+2 { // statuses
+		t.Errorf("writes: got %q, want no comment", f.writes[writes:])
+	}
+	o.Asked = []string{"bb", "cc"}
+	if out, err := publish.Review(t.Context(), f, repo, request, failed("broken"), o); err != nil || out != publish.Updated {
+		t.Errorf("a new key: got %s, %v, want %s", out, err, publish.Updated)
+	}
+	asked("aa", "bb", "cc")
+	if err := publish.Rollout(t.Context(), f, repo, 7, o.ID, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	publishes(t, f, failed("otherwise broken"), publish.Updated)
+	asked("aa", "bb", "cc")
+	f.comments = append(f.comments, forge.Comment{ID: 99, Author: f.self, Body: strings.ReplaceAll(f.comments[0].Body, "aa", "dd")})
+	publishes(t, f, failed("broken"), publish.Updated)
+	asked("aa", "bb", "cc", "dd")
+}

@@ -185,6 +185,7 @@ func forbidden() map[string][]string {
 		"bot/forge/gitlab": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/github"),
 		"bot/hint":         own("fleet", "gitstore", "hydrate", "renderer", "policy"),
 		"bot/publish":      append(own("gitstore", "policy", "renderer/helm"), goGit),
+		"bot/triage":       append(own("gitstore", "policy", "renderer/helm"), goGit),
 		"bot/queue":        append(own("fleet", "gitstore", "hydrate", "renderer", "policy"), goGit, helm),
 		// the types of Kubernetes, which diff reads, import net/http
 		"report": append(own("gitstore", "policy", "renderer/helm"), goGit),

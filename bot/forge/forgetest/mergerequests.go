@@ -28,6 +28,8 @@ func cases() map[string]func(*testing.T, World) {
 		"comment that is too long":       testTooLong,
 		"comment whose answer is lost":   testLost,
 		"reactions":                      testReactions,
+		"labels":                         testLabels,
+		"review requests":                testReviewRequests,
 		"statuses":                       testStatuses,
 		"checks":                         testChecks,
 		"repositories":                   testRepositories,

@@ -137,7 +137,7 @@ func loadRouter() (routers.Router, error) {
 		keep := false
 		for _, part := range []string{
 			"/repos/{owner}/{repo}/pulls", "/commits/{commit_sha}/pulls",
-			"/issues/{issue_number}/comments", "/issues/comments/{comment_id}", "/statuses", "check-runs", "/app",
+			"/issues/{issue_number}/comments", "/issues/{issue_number}/labels", "/issues/comments/{comment_id}", "/statuses", "check-runs", "/app",
 			"/user", "/collaborators/{username}/permission", "/teams/{team_slug}/memberships", "/installation",
 			"/rules/branches/{branch}", "/branches/{branch}",
 		} {

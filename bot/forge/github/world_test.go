@@ -279,3 +279,7 @@ func (w *world) Numbers(_ *testing.T, repo forge.Repository) []int {
 	}
 	return out
 }
+
+func (w *world) Reviewers(_ *testing.T, repo forge.Repository, number int) []string {
+	return fakegithub.Reviewers(w.server, repo.Path, number)
+}

@@ -55,6 +55,9 @@ var (
 	_ forge.Budget     = (*Forge)(nil)
 
 	_ forge.BulkStatuses = (*Forge)(nil)
+
+	_ forge.Labels         = (*Forge)(nil)
+	_ forge.ReviewRequests = (*Forge)(nil)
 )
 
 const (

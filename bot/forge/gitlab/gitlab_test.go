@@ -195,6 +195,10 @@ func (w *world) Reactions(_ *testing.T, repo forge.Repository, number int, comme
 	return out
 }
 
+func (w *world) Reviewers(_ *testing.T, repo forge.Repository, number int) []string {
+	return fakegitlab.Reviewers(w.server, repo.Path, number)
+}
+
 func (w *world) Check(*testing.T, forge.Repository, string, string) (forge.Check, bool) {
 	return forge.Check{}, false
 }

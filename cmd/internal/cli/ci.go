@@ -256,10 +256,11 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 	if mr != nil {
 		r.MergeRequest = report.MergeRequest{Number: mr.Number, URL: mr.URL, Title: mr.Title, Forge: string(at.System)}
 	}
+	asked := c.triage(ctx, o, s, at, f, mr, r, trunk)
 	if err := c.writeReports(o, at, r); err != nil {
 		return err
 	}
-	if err := c.publish(ctx, o, at, f, mr, r); err != nil {
+	if err := c.publish(ctx, o, at, f, mr, r, asked); err != nil {
 		return err
 	}
 	if r.Verdict == report.VerdictError || r.Verdict == report.VerdictFail {

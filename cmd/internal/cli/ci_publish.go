@@ -109,14 +109,14 @@ func credentialHint(at *ci.Context, err error) error {
 
 // publish writes the comment and the status. It writes nothing for the merge request of a fork.
 func (c *ciOptions) publish(ctx context.Context, o IO, at *ci.Context, f app.Forge, mr *forge.MergeRequest,
-	r *report.Review,
+	r *report.Review, asked []string,
 ) error {
 	if at.Fork && at.Kind == ci.Review {
 		fmt.Fprintln(o.Out, "the job of a fork may not write to the forge: the reports are in the job's summary and artifacts")
 		return nil
 	}
 	repo := forge.Repository{Path: at.Repository}
-	options := publish.Options{ID: c.id, Context: c.context, URL: at.RunURL, Checks: c.checks}
+	options := publish.Options{ID: c.id, Context: c.context, URL: at.RunURL, Checks: c.checks, Asked: asked}
 	if mr != nil && !c.noComment {
 		outcome, err := publish.Comment(ctx, f, repo, mr, r, options)
 		if err != nil {

@@ -53,6 +53,8 @@ type pull struct {
 	headRef, headSHA         string
 	baseRef, baseSHA         string
 	labels                   []string
+	reviewers                []*account // who are asked
+	reviewTeams              []string   // org/slug
 	draft, closed            bool
 	mergedBy                 *account
 	mergeSHA                 string

@@ -37,7 +37,9 @@ func (s *Server) routes() {
 	s.handle("GET "+repo+"/commits/{sha}/pulls", reader, pullsOf)
 	// The two forms overlap for the mux: issues/{number}/comments and issues/comments/{id}.
 	s.handle("GET "+repo+"/issues/{number}/{id}", reader, either(listComments, getComment))
-	s.handle("POST "+repo+"/issues/{number}/{id}", reader, either(createComment, nil))
+	s.handle("POST "+repo+"/issues/{number}/{id}", reader, createInIssue)
+	s.handle("DELETE "+repo+"/issues/{number}/labels/{name}", writer, removeLabel)
+	s.handle("POST "+repo+"/pulls/{number}/requested_reviewers", writer, requestReviewers)
 	s.handle("PATCH "+repo+"/issues/{number}/{id}", reader, either(nil, editComment))
 	s.handle("DELETE "+repo+"/issues/{number}/{id}", reader, either(nil, deleteComment))
 	s.handle("POST "+repo+"/issues/comments/{id}/reactions", reader, react)

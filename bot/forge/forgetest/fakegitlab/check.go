@@ -41,7 +41,7 @@ func documentation() []documented {
 		"id": "number", "iid": "number", "project_id": "number", "title": "string", "description": "string?",
 		"state": "string", "created_at": "string", "updated_at": "string",
 		"merged_at": "string?", "closed_at": "string?", "target_branch": "string", "source_branch": "string",
-		"author": "object", "labels": "array", "draft": "boolean",
+		"author": "object", "labels": "array", "draft": "boolean", "reviewers": "array",
 		"source_project_id": "number?", "target_project_id": "number", "sha": "string", "merge_commit_sha": "string?",
 		"squash_commit_sha": "string?", "web_url": "string", "references": "object",
 	}
@@ -97,7 +97,9 @@ func documentation() []documented {
 		{"POST", m, []string{"source_branch", "target_branch", "title", "description", "labels"}, false, mr, docs +
 			"merge_requests/"},
 		{"GET", m + `/\d+`, nil, false, mr, docs + "merge_requests/"},
-		{"PUT", m + `/\d+`, []string{"title", "description", "state_event", "target_branch"}, false, mr, docs +
+		{"PUT", m + `/\d+`, []string{
+			"title", "description", "state_event", "target_branch", "add_labels", "remove_labels", "reviewer_ids",
+		}, false, mr, docs +
 			"merge_requests/"},
 		{"GET", m + `/\d+/notes`, append([]string{"order_by", "sort"}, paged...), true, note, docs + "notes/"},
 		{"POST", m + `/\d+/notes`, []string{"body", "internal"}, false, note, docs + "notes/"},

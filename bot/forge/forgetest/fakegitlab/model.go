@@ -67,6 +67,7 @@ type mergeRequest struct {
 	target                    string
 	head, base                string
 	labels                    []string
+	reviewers                 []*user
 	state                     string // opened, closed, merged
 	mergeSHA                  string
 	created, updated, closed_ time.Time

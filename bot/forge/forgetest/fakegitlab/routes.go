@@ -259,6 +259,7 @@ func (c *call) editMergeRequest(p *project, m *mergeRequest) answer {
 	case v != "":
 		return problem(http.StatusBadRequest, "state_event does not have a valid value")
 	}
+	c.triage(p, m)
 	m.updated = c.s.now()
 	return answer{code: http.StatusOK, value: c.s.mrFields(p, m, true)}
 }

@@ -63,6 +63,8 @@ type state struct {
 	groups   map[string]*group
 	tokens   map[string]*user
 	jobs     map[string]*project // job tokens
+
+	oneReviewer bool // no license for several
 }
 
 type event struct {

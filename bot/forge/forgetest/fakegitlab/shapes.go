@@ -34,6 +34,11 @@ func (s *shapes) mrFields(p *project, m *mergeRequest, whole bool) fields {
 	if m.labels == nil {
 		out["labels"] = []string{}
 	}
+	reviewers := []fields{}
+	for _, u := range m.reviewers {
+		reviewers = append(reviewers, s.userFields(u, false))
+	}
+	out["reviewers"] = reviewers
 	if m.mergeSHA != "" {
 		out["merge_commit_sha"], out["merged_at"] = m.mergeSHA, stamp(m.updated)
 	}
