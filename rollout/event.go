@@ -144,10 +144,7 @@ func (r *Record) command(e Event) error {
 	case EventRender:
 		return r.renderAgain(e)
 	case EventCancel:
-		if r.Request == nil {
-			return errors.New("no promotion was asked for")
-		}
-		r.Request = nil
+		return r.cancel(e)
 	case EventApprove:
 		if e.Tree == "" {
 			return errors.New("nothing to approve yet: wait until the promotion is rendered")
@@ -177,6 +174,21 @@ func (r *Record) command(e Event) error {
 		}
 		maps.Copy(r.Tips, e.Tips)
 	}
+	return nil
+}
+
+// cancel withdraws the request to promote, unless it was made after the command was given.
+func (r *Record) cancel(e Event) error {
+	p, q := r.Progress, r.Request
+	switch {
+	case p != nil && p.Done.IsZero() && (q == nil || p.Source.Equal(q.Source)):
+		return fmt.Errorf("the promotion to %s has begun: halt stops it, rollback takes it back", p.Source)
+	case q == nil:
+		return errors.New("nobody asked for a promotion that waits; in mode auto, halt or freeze keeps the next one out")
+	case !e.Said.IsZero() && e.Said.Before(q.asked()):
+		return fmt.Errorf("%s asked for %s after this was said: cancel again if that is meant too", actor(q.By), q.Source)
+	}
+	r.Request = nil
 	return nil
 }
 

@@ -58,7 +58,8 @@ type Command struct {
 	Wave     string   // of rollback: the clusters of one
 	Until    string   // of freeze; see ParseUntil
 	Reason   string
-	Now      bool   // skips gates that only wait
+	Now      bool   // of promote: skips gates that only wait
+	Cancel   bool   // of promote: withdraws what was asked for
 	Text     string // the line as written
 	Line     int    // of the comment, from 1
 }
@@ -90,7 +91,7 @@ func (c Command) String() string {
 	}
 	for _, f := range s.Flags {
 		if f.Value == "" {
-			if c.Now {
+			if *f.on(&c) {
 				parts = append(parts, "--"+f.Name)
 			}
 			continue

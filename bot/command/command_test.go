@@ -45,6 +45,10 @@ func TestParse(t *testing.T) {
 			`/sluice promote prod --now --reason "a \"hot\" fix \\ now"`,
 			command.Command{Verb: command.VerbPromote, Env: "prod", Now: true, Reason: `a "hot" fix \ now`},
 		},
+		"promote cancel": {
+			`/sluice promote prod --cancel --reason "the wrong commit"`,
+			command.Command{Verb: command.VerbPromote, Env: "prod", Cancel: true, Reason: "the wrong commit"},
+		},
 		"single quotes": {
 			`/sluice promote prod --now --reason 'it "is" down\'`,
 			command.Command{Verb: command.VerbPromote, Env: "prod", Now: true, Reason: `it "is" down\`},
@@ -121,10 +125,11 @@ func TestProblems(t *testing.T) {
 		"/sluice promote prod staging":                    `unexpected word "staging"`,
 		"/sluice promote prod --ap web":                   `no flag "--ap", did you mean --app?`,
 		"/sluice promote prod -app web":                   "did you mean --app?",
-		"/sluice promote prod —reason x":                  "did you mean --reason? (promote takes --app, --workspace, --commit, --now, --again and --reason)",
+		"/sluice promote prod —reason x":                  "did you mean --reason? (promote takes --app, --workspace, --commit, --now, --cancel, --again and --reason)",
 		"/sluice halt prod --until 4h":                    `halt has no flag "--until" (halt takes --reason)`,
 		"/sluice status --env prod":                       "status takes no flags",
 		"/sluice promote prod --now":                      "--now needs a --reason",
+		"/sluice promote prod --cancel --commit 1a2b3c4":  "only --reason goes with it",
 		"/sluice promote prod --now=yes --reason x":       "--now takes no value",
 		"/sluice promote prod --commit":                   "--commit needs a value",
 		"/sluice promote prod --commit --now":             "--commit needs a value",
@@ -416,7 +421,7 @@ func TestRights(t *testing.T) {
 func TestHelp(t *testing.T) {
 	help := command.Help()
 	for _, want := range []string{
-		"| `/sluice promote ENV [--app A]… [--workspace WS]… [--commit REV] [--now] [--again TEXT] [--reason TEXT]` |",
+		"| `/sluice promote ENV [--app A]… [--workspace WS]… [--commit REV] [--now] [--cancel] [--again TEXT] [--reason TEXT]` |",
 		"| `/sluice freeze ENV\\|CLUSTER [--until T] --reason TEXT` |",
 		"| `/sluice explain APP CLUSTER PATH` |",
 		"| `/sluice halt ENV [--reason TEXT]` |",

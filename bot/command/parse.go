@@ -173,6 +173,9 @@ func fill(c *Command, spec Spec, words []word) *Problem {
 	if c.Now && c.Reason == "" {
 		return &Problem{Message: "--now needs a --reason, which is recorded with the promotion"}
 	}
+	if c.Cancel && (c.Now || c.Again != "" || c.Commit != "" || len(c.App)+len(c.Spaces) > 0) {
+		return &Problem{Message: "--cancel withdraws the whole request: only --reason goes with it"}
+	}
 	return nil
 }
 
@@ -191,7 +194,7 @@ func fillFlag(c *Command, spec Spec, words []word, seen map[string]bool) (int, *
 		if inline {
 			return 0, &Problem{Message: fmt.Sprintf("--%s takes no value", name)}
 		}
-		c.Now = true // --now is the only flag without a value
+		*f.on(c) = true
 		return 0, nil
 	}
 	used := 0

@@ -32,6 +32,7 @@ type Flag struct {
 	kind     kind
 	field    func(*Command) *string
 	list     func(*Command) *[]string
+	on       func(*Command) *bool // of a flag without a value
 }
 
 func (a Argument) get(c *Command) string {
@@ -71,6 +72,8 @@ func toOf(c *Command) *string         { return &c.To }
 func waveOf(c *Command) *string       { return &c.Wave }
 func untilOf(c *Command) *string      { return &c.Until }
 func reasonOf(c *Command) *string     { return &c.Reason }
+func nowOf(c *Command) *bool          { return &c.Now }
+func cancelOf(c *Command) *bool       { return &c.Cancel }
 func againOf(c *Command) *string      { return &c.Again }
 func holdsOf(c *Command) *[]string    { return &c.Hold }
 func appsOf(c *Command) *[]string     { return &c.App }
@@ -155,7 +158,12 @@ func environmentVerbs() []Spec {
 					Name: "commit", Value: "REV", Usage: "source `commit` of the trunk", kind: kindRevision,
 					field: commitOf,
 				},
-				{Name: "now", Usage: "skip bake times, windows and the promotion under way; needs --reason"},
+				{
+					Name: "now", Usage: "skip bake times, windows and the promotion under way; needs --reason", on: nowOf,
+				},
+				{
+					Name: "cancel", Usage: "withdraw the promotion that somebody asked for and that has not begun", on: cancelOf,
+				},
 				{
 					Name: "again", Value: "TEXT", Usage: "`text` that says why what was rolled back comes again",
 					kind: kindText, field: againOf,

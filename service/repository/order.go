@@ -186,8 +186,11 @@ func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promote.Comma
 		return nil, fmt.Errorf("%s is not a command on an environment", c.Verb)
 	}
 	out.Kind, out.Revision = kind, c.Commit
-	if c.Verb == command.VerbRollback {
+	switch {
+	case c.Verb == command.VerbRollback:
 		out.Revision = c.To
+	case c.Cancel:
+		out.Kind = rollout.EventCancel
 	}
 	out.Wave = c.Wave
 	if c.Verb == command.VerbFreeze || c.Verb == command.VerbUnfreeze {

@@ -20,6 +20,7 @@ type promoteOptions struct {
 	again                string
 	apps, workspaces     []string
 	dry, wait, now       bool
+	cancel               bool
 	timeout              time.Duration
 }
 
@@ -36,6 +37,8 @@ and continues the promotions that are due in all environments.
 What was rolled back does not come again by accident: a promotion that would bring it back is refused, with who rolled it back and
 why. --again REASON brings it, and ends the hold when it has landed. A newer commit that changes it needs no --again.
 
+--cancel withdraws a promotion that somebody asked for and that still waits for its gates.
+
 Exit status: 0 if the promotion is complete or continues; 1 if it was refused or failed; 2 usage error; 5 if a red gate or a halt
 stops it; with --wait also 4 if the timeout passed.`,
 		Example: `  sluice promote prod                          # what staging runs
@@ -44,6 +47,7 @@ stops it; with --wait also 4 if the timeout passed.`,
   sluice promote prod --workspace team-a       # only the apps of this workspace
   sluice promote prod --now --reason "CVE-2026-1234" --wait
   sluice promote prod --again "the database was the cause"
+  sluice promote prod --cancel --reason "wrong commit"
   sluice promote                               # continue all that are due`,
 		Args: maxArgs("ENV"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -66,10 +70,14 @@ stops it; with --wait also 4 if the timeout passed.`,
 	f.BoolVar(&p.wait, "wait", false, "continue until the promotion is complete, refused or failed")
 	f.DurationVar(&p.timeout, "timeout", time.Hour, "`time` limit of --wait")
 	switchFlag(c, command.VerbPromote, "now", &p.now)
+	switchFlag(c, command.VerbPromote, "cancel", &p.cancel)
 	textFlag(c, command.VerbPromote, "again", &p.again)
 	textFlag(c, command.VerbPromote, "reason", &p.reason)
 	c.MarkFlagsMutuallyExclusive("from", "commit")
 	c.MarkFlagsMutuallyExclusive("dry-run", "wait")
+	for _, other := range []string{"from", "commit", "app", "workspace", "now", "again", "dry-run", "wait"} {
+		c.MarkFlagsMutuallyExclusive("cancel", other)
+	}
 	return c
 }
 
@@ -85,7 +93,7 @@ func (p *promoteOptions) valid(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return nil
 	}
-	for _, name := range []string{"from", "commit", "app", "workspace", "now", "again", "reason"} {
+	for _, name := range []string{"from", "commit", "app", "workspace", "now", "cancel", "again", "reason"} {
 		if set(name) {
 			return usagef("--%s has no effect without ENV: it is about a request for one environment", name)
 		}
@@ -107,13 +115,16 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 		c := promote.Command{Environment: environment, Verb: "promote", From: p.from, Revision: p.commit}
 		c.Kind, c.Apps, c.Workspaces, c.Now, c.Reason = rollout.EventPromote, p.apps, p.workspaces, p.now, p.reason
 		c.Again = p.again
+		if p.cancel {
+			c.Kind = rollout.EventCancel
+		}
 		commands = append(commands, c)
 	}
 	list, err := p.look(ctx, o, s, trunk, p.dry, commands...)
 	refused := refusals(list, environment)
 	if !p.wait {
 		shown := p.showAll(o, list, environment, err)
-		if err == nil && environment != "" && !p.dry && !refused && state(list, environment) == blocked {
+		if err == nil && environment != "" && !p.dry && !p.cancel && !refused && state(list, environment) == blocked {
 			return errBlocked()
 		}
 		return shown
