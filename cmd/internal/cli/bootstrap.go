@@ -57,10 +57,10 @@ func newBootstrapFlux(o IO) *cobra.Command {
 		Short: "Print the objects that make Flux sync a cluster",
 		Long: `Prints a GitRepository for the branch of the cluster, a Kustomization for each app in the order of dependsOn, and a Provider and
 an Alert that write commit statuses (kustomization/<app>/<cluster>), which promotions can wait for. Apply the objects to the
-cluster, and again when apps are added or removed. The command contacts no cluster and no forge.
+cluster with --server-side, and again when apps are added or removed. The command contacts no cluster and no forge.
 
 Create the Secrets that the objects name yourself: see docs/flux.md.`,
-		Example: `  sluice bootstrap flux --cluster eu-west-1a | kubectl --context eu-west-1a apply -f -
+		Example: `  sluice bootstrap flux --cluster eu-west-1a | kubectl --context eu-west-1a apply --server-side --field-manager sluice -f -
   sluice bootstrap flux --out clusters-flux                       # a file for each cluster
   sluice bootstrap flux --cluster eu-west-1a --url ssh://git@git.example.com/acme/fleet --secret fleet-ssh --forge gitlab
   sluice bootstrap flux --cluster eu-west-1a --receiver receiver-token`,
