@@ -9,7 +9,7 @@ LDFLAGS := -s -w
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath
 
-.PHONY: licenses reproducible build drill test test-stories stories-services stories-pages test-e2e e2e-services e2e-packages test-thorough browser lint bench fuzz demo demo-service dist image image-files schema clean
+.PHONY: licenses reproducible build drill test test-stories stories-services stories-pages test-e2e e2e-services e2e-packages test-thorough browser lint bench parity parity-references fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	@[ -e $(BIN)/sluice ] || echo "compiling Sluice and its dependencies: a few minutes if Go's build cache is empty, seconds afterwards"
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
@@ -98,6 +98,23 @@ $(BIN)/helm $(BIN)/kustomize: tools/go.mod
 
 bench: build $(BIN)/helm $(BIN)/kustomize ## side by side with `helm template` as a process for each target; CLUSTERS="100 1000" and APPS=20 choose the fleets, ONLY=diff,service the parts (CONTRIBUTING.md lists them)
 	SLUICE_BIN=$(BIN)/sluice HELM_BIN=$(BIN)/helm KUSTOMIZE_BIN=$(BIN)/kustomize CORPUS=$(CORPUS) $(GO) run ./testdata/bench $(if $(CLUSTERS),-clusters "$(CLUSTERS)") $(if $(APPS),-apps $(APPS)) $(if $(ONLY),-only $(ONLY)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(REPOSITORIES),-repositories $(REPOSITORIES)) $(if $(HOURS),-hours $(HOURS)) $(if $(SPEED),-speed $(SPEED))
+
+REFERENCES := $(BIN)/references
+parity: ## renders the charts and repositories of CORPUS with Sluice and with Helm 3 and 4, Kustomize, Flux's and Argo CD's code, compares the objects, and writes docs/parity.md; ONLY=kustomize,time chooses parts
+	mkdir -p $(BIN)/parity $(REFERENCES)/argocd
+ifneq ($(ONLY),page)
+	$(MAKE) --no-print-directory build
+	$(GO) build -C tools -o $(BIN)/parity/helm3 helm.sh/helm/v3/cmd/helm
+	$(GO) build -C tools -o $(BIN)/parity/helm4 helm.sh/helm/v4/cmd/helm
+	$(GO) build -C tools -o $(BIN)/parity/kustomize sigs.k8s.io/kustomize/kustomize/v5
+endif
+	SLUICE_BIN=$(BIN)/sluice TOOLS=$(BIN)/parity CORPUS=$(CORPUS) \
+	  REFERENCE_FLUX=$(wildcard $(REFERENCES)/sluice-reference-flux) REFERENCE_ARGOCD=$(wildcard $(REFERENCES)/argocd/sluice-reference-argocd) \
+	  $(GO) run ./cmd/internal/parity $(if $(ONLY),-only $(ONLY)) $(if $(ROUNDS),-rounds $(ROUNDS))
+
+parity-references: ## builds Flux's and Argo CD's code for make parity: minutes, and memory; without it, their results stay as they are
+	$(GO) build -C tools/gitops -o $(REFERENCES)/ ./sluice-reference-flux
+	$(GO) build -C tools/gitops/argocd -o $(REFERENCES)/argocd/ ./sluice-reference-argocd helm.sh/helm/v4/cmd/helm sigs.k8s.io/kustomize/kustomize/v5
 
 BASE ?= origin/main
 LIMIT ?= 1.3

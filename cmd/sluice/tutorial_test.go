@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,6 +45,53 @@ func TestTutorials(t *testing.T) {
 		}
 		name := strings.TrimSuffix(filepath.Base(page), ".md") + ".txtar"
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: dir, Setup: scriptEnvironment,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": exitStatus},
+	})
+}
+
+// TestGallery runs the commands of docs/gallery.md, as TestTutorials does. Each section runs in a repository with the
+// files of the folder of docs/examples/fleets that has its name.
+func TestGallery(t *testing.T) {
+	t.Parallel()
+	const fleets = "../../docs/examples/fleets"
+	text, err := os.ReadFile("../../docs/gallery.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := os.ReadDir(fleets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := strings.Split(string(text), "\n## ")[1:]
+	if len(examples) == 0 || len(sections) != len(examples) {
+		t.Errorf("docs/gallery.md has %d sections for %d examples", len(sections), len(examples))
+	}
+	dir := t.TempDir()
+	for _, section := range sections {
+		name, _, _ := strings.Cut(section, "\n")
+		script, commands := scriptOf(section)
+		if commands < 2 {
+			t.Errorf("the section %s has only %d commands", name, commands)
+		}
+		files := os.DirFS(fleets + "/" + name)
+		script = "cd tutorial\nexec git init -q -b main\nexec git add -A\nexec git commit -qm first\ncd ..\n" + script
+		err := fs.WalkDir(files, ".", func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(files, file)
+			script += "-- tutorial/" + file + " --\n" + string(data)
+			return err
+		})
+		if err != nil {
+			t.Fatalf("the section %s has no example: %v", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -61,7 +61,7 @@ func floors() []([]string) {
 		{"bot", "site"},
 		{"webhook"},
 		{"service"},
-		{"cmd", "deploy", "testdata"},
+		{"cmd", "deploy", "docs", "testdata"},
 	}
 }
 
@@ -109,6 +109,7 @@ func forbidden() map[string][]string {
 		return names
 	}
 	return map[string][]string{
+		"docs": own("cmd", "service"), // tests of pages only
 		"internal/...": own("renderer", "gitstore", "fleet", "diff", "policy", "importer", "rollout", "report",
 			"hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"),
 

@@ -59,7 +59,7 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment; with --a
   sluice hydrate --dry-run -o json            # what would be written
   sluice hydrate --dry-run --app shop         # the changes of one app
   sluice hydrate --env prod --commit v1.2.0   # into branches of this repository
-  sluice hydrate --again --env prod --reason "Sluice 1.4 writes lists in another order"
+  sluice hydrate --again --env prod --reason "Sluice 0.3 writes lists in another order"
   sluice hydrate --repo https://git.example.com/fleet.git --push --refs-per-push 3`,
 		Args: noArgs("name the revision with --commit and the environments with --env"),
 		RunE: func(c *cobra.Command, _ []string) error {
