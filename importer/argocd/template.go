@@ -65,7 +65,7 @@ func functions() template.FuncMap {
 	for _, name := range []string{"env", "expandenv", "getHostByName"} { // they read the machine
 		delete(out, name)
 	}
-	templates.MakeSame(out)
+	templates.MakeDeterministic(out)
 	out["normalize"] = sanitize
 	out["slugify"] = slugify
 	out["toYaml"] = func(v any) (string, error) {

@@ -13,10 +13,11 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// errUID is a ResourceSet whose objects depend on an id that only the cluster knows.
+// errUID means that the objects of a ResourceSet depend on an id that only the cluster knows.
 var errUID = errors.New("inputs.id of a ResourceSetInputProvider is not supported: the operator makes it of the UID that the provider has in the cluster (add an input with another name)")
 
-// executeOne builds an entry of spec.resources: the operator executes its YAML text as a template.
+// executeOne returns the object of an entry of spec.resources. Like the operator, it executes the entry's YAML text as
+// a template.
 func executeOne(rounds *templates.Rounds, resource, inputs map[string]any) (manifest.Object, error) {
 	text, err := yaml.Marshal(resource)
 	if err != nil {
@@ -32,7 +33,7 @@ func executeOne(rounds *templates.Rounds, resource, inputs map[string]any) (mani
 	return objects[0], nil
 }
 
-// execute returns the objects that a template makes of a set of inputs.
+// execute returns the objects that a template makes of a set of inputs, which it reads as `inputs`.
 func execute(rounds *templates.Rounds, text string, inputs map[string]any) ([]manifest.Object, error) {
 	parsed := template.New("template").Delims("<<",
 		">>").Option("missingkey=error").Funcs(template.FuncMap{"inputs": func() any { return inputs }})
@@ -43,10 +44,10 @@ func execute(rounds *templates.Rounds, text string, inputs map[string]any) ([]ma
 	return manifest.Decode(out, manifest.DefaultBudget())
 }
 
-// functions are those of the operator's templates.
+// functions returns the functions of the operator's templates.
 func functions() template.FuncMap {
 	out := sprig.HermeticTxtFuncMap()
-	templates.MakeSame(out)
+	templates.MakeDeterministic(out)
 	out["slugify"] = slugify
 	out["toYaml"], out["mustToYaml"] = toYAML, toYAML
 	return out
@@ -57,5 +58,5 @@ func toYAML(v any) (string, error) {
 	return string(data), err
 }
 
-// slugify makes a label's value of a text, cut at a word.
+// slugify returns a text as the value of a label, cut at a word.
 func slugify(text string) string { return templates.CutAtWord(slug.Make(text), 63) }

@@ -10,47 +10,48 @@ import (
 	"text/template/parse"
 )
 
-// MaxRounds limits the work of the templates of one import, or of one object of it: rounds of loops, calls of templates
-// and functions, and what functions read and return. They take about three seconds of a processor. It is a count and
-// not a time, so that it is the same everywhere.
+// MaxRounds limits the work of the templates that share a Rounds: rounds of loops, calls of templates and functions,
+// and the bytes that functions read and return. So many rounds take about three seconds of a processor. The limit is a
+// count and not a time, so that the same templates exceed it on every machine.
 const MaxRounds = 5_000_000
 
-// ErrRounds is a template that is not done after MaxRounds.
+// ErrRounds means that a template was stopped after MaxRounds.
 var ErrRounds = fmt.Errorf("it is not done after %d rounds of loops and calls, so it was stopped (shorten its loops)",
 	MaxRounds)
 
-// errSpent is a template that is not executed because of others.
+// errSpent means that a template was not executed, because earlier ones used up the rounds.
 var errSpent = errors.New("it was not executed: the templates before it used up the rounds of the import (shorten their loops)")
 
-const roundBytes = 64 // that cost as much as a round
+const roundBytes = 64 // bytes of text that cost as much as one round
 
-// Rounds is what is left of MaxRounds. It is not safe for concurrent use.
+// Rounds counts the rounds that are left of MaxRounds. It is not safe for concurrent use.
 type Rounds struct {
 	left      int
-	functions template.FuncMap
-	node      parse.Node // charges one round
+	functions template.FuncMap // those of NewRounds; each call charges
+	charging  parse.Node       // `{{sluice_round}}`, which Execute inserts where a round begins
 }
 
-// NewRounds returns a whole budget for templates with the functions.
+// NewRounds returns a budget of MaxRounds for templates that use the functions.
 func NewRounds(functions template.FuncMap) *Rounds {
 	names := template.FuncMap{roundName: func() string { return "" }}
 	parsed := template.Must(template.New("").Funcs(names).Parse("{{" + roundName + "}}"))
-	r := &Rounds{left: MaxRounds, node: parsed.Root.Nodes[0]}
-	r.functions = r.charged(functions)
+	r := &Rounds{left: MaxRounds, charging: parsed.Root.Nodes[0]}
+	r.functions = r.chargedFunctions(functions)
 	return r
 }
 
-// charge panics with ErrRounds if nothing is left. Package template returns such a panic of a function as an error.
+// charge uses up rounds. It panics with ErrRounds if none are left, because a function of a template cannot always
+// return an error. Package template returns the panic of a function as an error; Execute catches the others.
 func (r *Rounds) charge(rounds int) {
 	if r.left -= rounds; r.left < 0 {
 		panic(ErrRounds)
 	}
 }
 
-// Execute parses a text as the new template t and executes it. It returns at most MaxText bytes. An error is ErrRounds
-// if the budget is exhausted. Then every later call returns an error that says so.
+// Execute parses a text as the new template t and executes it. It returns at most MaxText bytes. If the budget is
+// exhausted, the error is ErrRounds, and every later call returns an error that blames the templates before it.
 func (r *Rounds) Execute(t *template.Template, text string, data any) (out []byte, err error) {
-	defer func() { // a charge outside of a function of the template
+	defer func() { // a charge that package template did not catch
 		if cause := recover(); cause != nil {
 			if cause != any(ErrRounds) {
 				panic(cause)
@@ -66,12 +67,12 @@ func (r *Rounds) Execute(t *template.Template, text string, data any) (out []byt
 	if err != nil {
 		return nil, err
 	}
-	// Not known while the text is parsed, so the text cannot call it.
+	// The function is unknown while the text is parsed, so the text itself cannot call it.
 	parsed.Funcs(template.FuncMap{roundName: func() string { r.charge(1); return "" }})
 	for _, one := range parsed.Templates() {
 		if one.Tree != nil && one.Root != nil {
-			r.count(one.Root)
-			one.Root.Nodes = slices.Insert(one.Root.Nodes, 0, r.node)
+			r.chargeLoops(one.Root)
+			one.Root.Nodes = slices.Insert(one.Root.Nodes, 0, r.charging) // a call of the template is a round, too
 		}
 	}
 	var to Output
@@ -84,18 +85,18 @@ func (r *Rounds) Execute(t *template.Template, text string, data any) (out []byt
 
 const roundName = "sluice_round"
 
-// count makes each loop below a node charge its rounds.
-func (r *Rounds) count(node parse.Node) {
+// chargeLoops makes each loop at or below a node charge its rounds.
+func (r *Rounds) chargeLoops(node parse.Node) {
 	branch := func(b *parse.BranchNode) {
-		r.count(b.List)
+		r.chargeLoops(b.List)
 		if b.ElseList != nil {
-			r.count(b.ElseList)
+			r.chargeLoops(b.ElseList)
 		}
 	}
 	switch n := node.(type) {
 	case *parse.ListNode:
 		for _, inner := range n.Nodes {
-			r.count(inner)
+			r.chargeLoops(inner)
 		}
 	case *parse.IfNode:
 		branch(&n.BranchNode)
@@ -103,11 +104,11 @@ func (r *Rounds) count(node parse.Node) {
 		branch(&n.BranchNode)
 	case *parse.RangeNode:
 		branch(&n.BranchNode)
-		n.List.Nodes = slices.Insert(n.List.Nodes, 0, r.node)
+		n.List.Nodes = slices.Insert(n.List.Nodes, 0, r.charging)
 	}
 }
 
-// writer charges output.
+// writer charges output. Like every Writer it returns an error, where charge panics.
 type writer struct {
 	rounds *Rounds
 	to     io.Writer
@@ -120,18 +121,16 @@ func (w *writer) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// slow are functions that take far longer than what they read and return tells, with the rounds that they cost.
+// slow lists functions that take far longer than the sizes of their arguments and results tell, with the rounds that a
+// call costs. Functions that MakeDeterministic disables are not among them.
 var slow = map[string]int{ //nolint:gochecknoglobals // a table
-	"derivePassword": MaxRounds / 100, "bcrypt": MaxRounds / 100, "htpasswd": MaxRounds / 100,
-	"genPrivateKey": MaxRounds / 10, "genCA": MaxRounds / 10, "genCAWithKey": MaxRounds / 10,
-	"genSelfSignedCert": MaxRounds / 10,
-	"deepCopy":          1000, "mustDeepCopy": 1000, "merge": 1000, "mustMerge": 1000, "mergeOverwrite": 1000,
-	"mustMergeOverwrite": 1000, "deepEqual": 1000,
-	"genSelfSignedCertWithKey": MaxRounds / 10, "genSignedCert": MaxRounds / 10, "genSignedCertWithKey": MaxRounds / 10,
+	"derivePassword": MaxRounds / 100,
+	"deepCopy":       1000, "mustDeepCopy": 1000, "deepEqual": 1000,
+	"merge": 1000, "mustMerge": 1000, "mergeOverwrite": 1000, "mustMergeOverwrite": 1000,
 }
 
-// charged wraps functions, those of package template that copy texts too.
-func (r *Rounds) charged(functions template.FuncMap) template.FuncMap {
+// chargedFunctions returns functions that charge rounds: those given, and those of package template that copy texts.
+func (r *Rounds) chargedFunctions(functions template.FuncMap) template.FuncMap {
 	out := template.FuncMap{}
 	for name, f := range (template.FuncMap{
 		"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln,
@@ -145,7 +144,8 @@ func (r *Rounds) charged(functions template.FuncMap) template.FuncMap {
 	return out
 }
 
-// wrap returns a function of the same type that charges rounds, what it reads before it is called, and what it returns.
+// wrap returns a function of the same type that charges rounds and the size of its arguments before the call, and the
+// size of its results after it.
 func (r *Rounds) wrap(f any, rounds int) any {
 	inner := reflect.ValueOf(f)
 	call := inner.Call
@@ -155,22 +155,22 @@ func (r *Rounds) wrap(f any, rounds int) any {
 	return reflect.MakeFunc(inner.Type(), func(args []reflect.Value) []reflect.Value {
 		r.charge(rounds)
 		for _, v := range args {
-			r.read(v)
+			r.chargeSize(v)
 		}
 		out := call(args)
 		for _, v := range out {
-			r.read(v)
+			r.chargeSize(v)
 		}
 		return out
 	}).Interface()
 }
 
-// read charges the size of a value, as far as it can be seen at no cost.
-func (r *Rounds) read(v reflect.Value) {
+// chargeSize charges the length of a text, list or map. It does not look into lists and maps, which would take long.
+func (r *Rounds) chargeSize(v reflect.Value) {
 	for v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
-	switch v.Kind() { //nolint:exhaustive // others are small
+	switch v.Kind() { //nolint:exhaustive // the others are small
 	case reflect.String:
 		r.charge(v.Len() / roundBytes)
 	case reflect.Slice, reflect.Array, reflect.Map:

@@ -1,4 +1,6 @@
-// Package templates has what templates of several tools share.
+// Package templates executes the Go templates of other tools: ApplicationSets of Argo CD and ResourceSets of the Flux
+// Operator. Their authors can be anybody who opens a merge request, so Rounds limits the work of templates and Output
+// their result. MakeDeterministic makes Sprig's functions depend on nothing but their arguments.
 package templates
 
 import (
@@ -21,11 +23,13 @@ func (o *Output) Write(p []byte) (int, error) {
 	return o.Buffer.Write(p)
 }
 
-// CutAtWord shortens a slug to at most limit bytes: before its last possible hyphen, or anywhere if it has none there.
+// CutAtWord shortens a slug to at most limit bytes: before the last hyphen that makes it short enough, or within a word
+// if there is no such hyphen.
 func CutAtWord(slug string, limit int) string {
 	if len(slug) <= limit {
 		return slug
 	}
+	// the hyphen may be the first byte that is cut off
 	if end := strings.LastIndex(slug[:limit+1], "-"); end >= 0 {
 		return slug[:end]
 	}

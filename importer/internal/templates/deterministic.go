@@ -7,17 +7,16 @@ import (
 	"text/template"
 )
 
-// MakeSame changes Sprig's functions so that equal templates give equal texts, at any time and on any machine: `keys`
-// and `values`, which have no order, are sorted by key, and functions of the clock, the time zone or chance are errors.
-func MakeSame(functions template.FuncMap) {
+// MakeDeterministic changes Sprig's functions so that equal templates give equal texts, at any time and on any machine.
+// `keys` and `values`, whose results have no order in Sprig, sort by key. Functions that depend on the clock, the time
+// zone or randomness return an error.
+func MakeDeterministic(functions template.FuncMap) {
 	for _, name := range []string{
 		"ago", "bcrypt", "date", "dateInZone", "dateModify", "date_in_zone", "date_modify", "durationRound",
-		"encryptAES", "genCA", "genCAWithKey",
-		"genPrivateKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
-		"htmlDate", "htmlDateInZone",
-		"htpasswd", "mustDateModify", "mustToDate", "must_date_modify", "now", "randAlpha", "randAlphaNum", "randAscii",
-		"randBytes", "randInt",
-		"randNumeric", "shuffle", "toDate", "uuidv4",
+		"encryptAES", "genCA", "genCAWithKey", "genPrivateKey", "genSelfSignedCert", "genSelfSignedCertWithKey",
+		"genSignedCert", "genSignedCertWithKey", "htmlDate", "htmlDateInZone", "htpasswd", "mustDateModify", "mustToDate",
+		"must_date_modify", "now", "randAlpha", "randAlphaNum", "randAscii", "randBytes", "randInt", "randNumeric",
+		"shuffle", "toDate", "uuidv4",
 	} {
 		if functions[name] == nil {
 			continue
