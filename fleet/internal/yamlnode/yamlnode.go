@@ -1,8 +1,11 @@
-// Package yamlnode reads YAML that was parsed into nodes, so that every value keeps its position: values as Kubernetes
-// and Helm read them, the members of mappings, fields by their path.
+// Package yamlnode reads YAML that was parsed into nodes, so that every value keeps its position. Value decodes a node,
+// Members lists a mapping, and Child, Text and Items find a field by its path.
 //
-// A text must have passed Budget before it is parsed: an alias may otherwise stand for more than memory can hold, or
-// contain itself.
+// A text must have passed Budget before it is parsed into nodes. Otherwise an alias may stand for more than memory can
+// hold, or contain itself.
+//
+// The functions differ in how strict they are. Value refuses a mapping with duplicate keys. Members and Child read
+// files that Helm or another tool accepts, and take the last of duplicate keys, as Helm does.
 package yamlnode
 
 import (
@@ -18,17 +21,17 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// MaxFile limits a file of a fleet, in bytes.
+// MaxFile is the greatest size of a file of a fleet, in bytes.
 const MaxFile = 4 << 20
 
-// Budget limits every YAML file of a fleet.
+// Budget returns the limits of every YAML file of a fleet.
 func Budget() manifest.Budget {
 	return manifest.Budget{Bytes: MaxFile, Nodes: 500_000, Expanded: 4 * MaxFile, Depth: 100, Aliases: 1000}
 }
 
-// Value decodes a node of any type as Kubernetes and Helm do: it reads YAML 1.1 scalars, follows aliases and
-// merges merge keys. Integers become int64 or uint64; HelmNumbers converts them to Helm's float64. The text must have
-// passed Budget.
+// Value decodes a node as Kubernetes and Helm do: it reads scalars by YAML 1.1, follows aliases and applies merge keys.
+// Integers become int64 or uint64; HelmNumbers converts them to Helm's float64. Keys are the text of the file: `on`
+// stays `on`.
 func Value(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -88,7 +91,7 @@ func mapping(n *yaml.Node) (any, error) {
 	return out, nil
 }
 
-// mergeKey adds the keys of a `<<` value that the mapping does not set.
+// mergeKey adds the keys of n, the value of `<<`, that out does not have.
 func mergeKey(out map[string]any, n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -105,11 +108,11 @@ func mergeKey(out map[string]any, n *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	below, ok := v.(map[string]any)
+	merged, ok := v.(map[string]any)
 	if !ok {
 		return fmt.Errorf("line %d: << needs a mapping", n.Line)
 	}
-	for k, item := range below {
+	for k, item := range merged {
 		if _, set := out[k]; !set {
 			out[k] = item
 		}
@@ -117,16 +120,16 @@ func mergeKey(out map[string]any, n *yaml.Node) error {
 	return nil
 }
 
+// scalar decodes a scalar by YAML 1.1. Only sigs.k8s.io/yaml knows all its forms, and it reads texts, not nodes; the
+// cases before that call are those that need no library.
 func scalar(n *yaml.Node) (any, error) {
 	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
-	if n.Style&quoted != 0 && n.Style&yaml.TaggedStyle == 0 {
-		return n.Value, nil
-	}
-	if n.Style&yaml.TaggedStyle == 0 && plainText(n.Value) {
-		return n.Value, nil
-	}
-	if n.Tag == "!!int" && n.Style&yaml.TaggedStyle == 0 {
-		if i, err := strconv.ParseInt(n.Value, 10, 64); err == nil && (n.Value == "0" || n.Value[0] != '0') {
+	if explicitTag := n.Style&yaml.TaggedStyle != 0; !explicitTag {
+		if n.Style&quoted != 0 || plainText(n.Value) {
+			return n.Value, nil
+		}
+		octal := n.Value != "0" && strings.HasPrefix(n.Value, "0")
+		if i, err := strconv.ParseInt(n.Value, 10, 64); err == nil && n.Tag == "!!int" && !octal {
 			return i, nil
 		}
 	}
@@ -144,7 +147,8 @@ func scalar(n *yaml.Node) (any, error) {
 	return v, nil
 }
 
-// wholeNumber keeps digits that a float64 would lose.
+// wholeNumber returns the integer of a scalar with all its digits: the library has rounded it to the float64 f. It
+// returns f if the integer does not fit into 64 bits.
 func wholeNumber(text string, f float64) any {
 	if i, err := strconv.ParseInt(text, 0, 64); err == nil && float64(i) == f {
 		return i
@@ -158,13 +162,14 @@ func wholeNumber(text string, f float64) any {
 	return f
 }
 
-// plainText is a fast check that every version of YAML reads a plain scalar as a string: most scalars that begin with
-// a letter, addresses and paths.
+// plainText is a fast check that every version of YAML reads a plain scalar as a string, as it does with most scalars
+// that begin with a letter, with addresses and with paths. It may return false for a string, and returns true for
+// nothing else.
 func plainText(s string) bool {
 	if strings.Contains(s, "/") || strings.Count(s, ".") > 1 {
-		return true // no number or time contains these
+		return true // no number and no time has a slash or two dots
 	}
-	if s == "" || (s[0] < 'a' || s[0] > 'z') && (s[0] < 'A' || s[0] > 'Z') && s[0] != '/' && s[0] != '$' {
+	if s == "" || (s[0] < 'a' || s[0] > 'z') && (s[0] < 'A' || s[0] > 'Z') && s[0] != '$' {
 		return false
 	}
 	switch strings.ToLower(s) {
@@ -204,8 +209,8 @@ type Member struct {
 	Value *yaml.Node
 }
 
-// Members returns a mapping's keys and values: the last of duplicate keys, then those of merge keys that the mapping
-// does not set.
+// Members returns the keys and values of a mapping, in the order of the file, then those of merge keys that the mapping
+// does not set. Of duplicate keys, the last value counts.
 func Members(n *yaml.Node) []Member {
 	var out []Member
 	index := map[string]int{}
@@ -246,7 +251,7 @@ func Members(n *yaml.Node) []Member {
 	return out
 }
 
-// keyText returns a key as Helm reads it: `on`, `yes` and numbers become the text of their YAML 1.1 value.
+// keyText returns a key as Helm reads it: the text of its YAML 1.1 value, such as `true` for `on`.
 func keyText(n *yaml.Node) string {
 	v, err := scalar(n)
 	if err != nil {
@@ -264,7 +269,8 @@ func keyText(n *yaml.Node) string {
 	}
 }
 
-// Child returns the value at a path of keys of mappings and indexes of lists; nil if there is none.
+// Child returns the value at a path of keys of mappings and indexes of lists; nil if there is none. It follows aliases
+// on the way and ignores merge keys. Of duplicate keys, the last one counts.
 func Child(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
 		if n != nil && n.Kind == yaml.AliasNode {
@@ -292,8 +298,8 @@ func Child(n *yaml.Node, path ...string) *yaml.Node {
 	return n
 }
 
-// Documents parses a stream of documents. It returns those before the first mistake, and none of a text beyond
-// Budget.
+// Documents parses a stream of documents. It returns those before the first mistake, and none if the text exceeds
+// Budget: whoever owns the file reports both.
 func Documents(data []byte) []*yaml.Node {
 	if manifest.Check(data, Budget()) != nil {
 		return nil
@@ -302,7 +308,7 @@ func Documents(data []byte) []*yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var document yaml.Node
-		if dec.Decode(&document) != nil { // the end, or a mistake, which whoever owns the file reports
+		if dec.Decode(&document) != nil { // the end, or a mistake
 			return out
 		}
 		if len(document.Content) == 1 {
@@ -311,7 +317,7 @@ func Documents(data []byte) []*yaml.Node {
 	}
 }
 
-// Text returns the text of a field; "" if it is no text.
+// Text returns the text of the scalar at a path; "" if there is none.
 func Text(n *yaml.Node, at ...string) string {
 	if found := Child(n, at...); found != nil && found.Kind == yaml.ScalarNode {
 		return found.Value
@@ -319,7 +325,7 @@ func Text(n *yaml.Node, at ...string) string {
 	return ""
 }
 
-// Items returns the entries of a list; nil if it is no list.
+// Items returns the entries of a list; nil if n is no list.
 func Items(n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind != yaml.SequenceNode {
 		return nil
