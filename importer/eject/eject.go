@@ -1,6 +1,9 @@
 // Package eject turns an imported app into files of the fleet: app.yaml, layers, and an exclusion in sluice.yaml. It
-// decides what to write and writes nothing. Its caller proves that the fleet renders the same objects with the files,
-// because a Plan is a proposal: a repository's own layers can reach an app that was imported before.
+// decides what to write and writes nothing. A Plan is a proposal: the repository's own layers can change an app that
+// they could not reach as an imported one. The caller therefore renders the fleet with the files and compares.
+//
+// New collects the targets of the app, one on each cluster, and refuses those that app.yaml cannot describe. Plans
+// finds the sources (sources.go), then adds app.yaml and the changes to sluice.yaml (fleetfile.go).
 //
 // The package is not API: it can change in every release.
 package eject
@@ -23,32 +26,31 @@ import (
 // Plan is one way to write an app.
 type Plan struct {
 	Files map[string][]byte // by path in the repository; sluice.yaml is among them
-	Notes []string          // what the app does not keep
+	Notes []string          // behaviour of the tool that the files do not keep
 }
 
 // App is an imported app on all its clusters.
 type App struct {
 	fleet   *fleet.Fleet
-	targets []*fleet.Imported // by cluster
+	targets []*fleet.Imported // one on each cluster, at least one
 	dir     string            // of app.yaml
 	read    func(name string) ([]byte, error)
 	exists  func(name string) bool
 }
 
-// refusal says at the user's object what cannot be carried over.
+// refusal returns an error at the line of the user's object about what app.yaml cannot say.
 func refusal(t *fleet.Imported, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s on %s: %s", t.Located(), t.Line, t.App, t.Cluster, fmt.Sprintf(format, args...))
 }
 
-// New returns the app of a name, to be written into the directory dir. It refuses an app with something that app.yaml
-// cannot say.
+// New returns the imported app of a name, to be written into the directory dir. read reads a file of the repository.
+// New refuses an app that app.yaml cannot describe.
 func New(f *fleet.Fleet, name, dir string, read func(string) ([]byte, error)) (*App, error) {
 	if hidden := fleet.Unread(f); len(hidden) > 0 {
 		return nil, fmt.Errorf("%s cannot be rendered, so it is not known which clusters have %s (repair it first: `sluice import` shows why it fails)", strings.Join(hidden, ", "), name)
 	}
 	a := &App{fleet: f, dir: dir, read: read, exists: func(file string) bool {
-		_,
-			err := read(file)
+		_, err := read(file)
 		return err == nil
 	}}
 	for _, t := range f.Imports() {
@@ -59,7 +61,7 @@ func New(f *fleet.Fleet, name, dir string, read func(string) ([]byte, error)) (*
 		case t.App != name:
 			continue
 		}
-		if err := carried(t); err != nil {
+		if err := describable(t); err != nil {
 			return nil, err
 		}
 		a.targets = append(a.targets, t)
@@ -80,8 +82,9 @@ func New(f *fleet.Fleet, name, dir string, read func(string) ([]byte, error)) (*
 	return a, nil
 }
 
-// carried refuses a target that an app cannot describe.
-func carried(t *fleet.Imported) error {
+// describable returns an error if app.yaml cannot describe a target.
+func describable(t *fleet.Imported) error {
+	setsVersions := func(s fleet.ImportedSource) bool { return s.KubeVersion != "" || len(s.APIVersions) > 0 }
 	switch {
 	case t.Err != nil:
 		return refusal(t, "it cannot be rendered, so nothing can prove that the files are equal: %v", t.Err)
@@ -89,16 +92,14 @@ func carried(t *fleet.Imported) error {
 		return refusal(t, "its cluster is not known")
 	case t.Suspended:
 		return refusal(t, "it is suspended (resume it, or delete it, first)")
-	case slices.ContainsFunc(t.Sources, func(s fleet.ImportedSource) bool {
-		return s.KubeVersion != "" ||
-			len(s.APIVersions) > 0
-	}):
+	case slices.ContainsFunc(t.Sources, setsVersions):
 		return refusal(t, "it sets kubeVersion or apiVersions itself (set them for the cluster, and remove them here)")
 	}
 	return nil
 }
 
-// Plans returns the ways to write the app, the best first.
+// Plans returns the ways to write the app, the best first: a Kustomization as its own directory where that is the same,
+// then the way that every app has, with the rendered objects where nothing shorter describes them.
 func (a *App) Plans() ([]Plan, error) {
 	var out []Plan
 	if a.targets[0].Kind == "Kustomization" {
@@ -122,27 +123,27 @@ func (a *App) Plans() ([]Plan, error) {
 	return append(out, p), nil
 }
 
-// helm returns the version of Helm that the app must name to keep the one of its tool; 0 if its clusters have it
-// without.
+// helm returns the version of Helm that app.yaml must name so that the charts are rendered as before; 0 if that is the
+// version of all its clusters anyway.
 func (a *App) helm() (int, error) {
 	app, _ := a.fleet.App(a.targets[0].App) // imported
-	own, same := 0, true
+	used, isDefault := 0, true
 	for _, t := range a.targets {
-		cluster, _ := a.fleet.Cluster(t.Cluster) // carried requires it
+		cluster, _ := a.fleet.Cluster(t.Cluster) // describable requires it
 		version := a.fleet.Helm(fleet.Target{App: app, Cluster: cluster})
-		if own != 0 && own != version {
-			return 0, refusal(t, "Helm %d renders its charts, and Helm %d on %s (name one version for all its clusters first)", version, own, a.targets[0].Cluster)
+		if used != 0 && used != version {
+			return 0, refusal(t, "Helm %d renders its charts, and Helm %d on %s (name one version for all its clusters first)", version, used, a.targets[0].Cluster)
 		}
-		own = version
-		same = same && version == cmp.Or(cluster.Helm, a.fleet.Spec.Helm, fleet.Helm3)
+		used = version
+		isDefault = isDefault && version == cmp.Or(cluster.Helm, a.fleet.Spec.Helm, fleet.Helm3)
 	}
-	if same {
+	if isDefault {
 		return 0, nil
 	}
-	return own, nil
+	return used, nil
 }
 
-// plan writes app.yaml and sluice.yaml around the sources.
+// plan adds app.yaml, the components and sluice.yaml to the files that the sources need.
 func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	first := a.targets[0]
 	app := fleet.AppFile{
@@ -157,11 +158,9 @@ func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	}
 	known, _ := a.fleet.App(first.App) // imported
 	app.Spec.DependsOn = known.Spec.DependsOn
-	app.Spec.Source, app.Spec.Sources = one(sources.all)
-	if slices.ContainsFunc(first.Sources, func(s fleet.ImportedSource) bool {
-		return s.Helm != nil ||
-			s.Kustomize != nil
-	}) {
+	app.Spec.Source, app.Spec.Sources = sourceFields(sources.all)
+	usesHelm := func(s fleet.ImportedSource) bool { return s.Helm != nil || s.Kustomize != nil }
+	if slices.ContainsFunc(first.Sources, usesHelm) {
 		var err error
 		if app.Spec.Helm, err = a.helm(); err != nil {
 			return Plan{}, err
@@ -169,7 +168,7 @@ func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	}
 	for name, list := range sources.environments {
 		var e fleet.AppEnvironment
-		e.Source, e.Sources = one(list)
+		e.Source, e.Sources = sourceFields(list)
 		if app.Spec.Environments == nil {
 			app.Spec.Environments = map[string]fleet.AppEnvironment{}
 		}
@@ -191,10 +190,12 @@ func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	return Plan{Files: files, Notes: a.notes()}, nil
 }
 
-func one(list []fleet.Source) (*fleet.Source, []fleet.Source) {
+// sourceFields returns the fields source and sources of app.yaml. A single source needs no name.
+func sourceFields(list []fleet.Source) (*fleet.Source, []fleet.Source) {
 	if len(list) == 1 {
-		list[0].Name = ""
-		return &list[0], nil
+		single := list[0]
+		single.Name = ""
+		return &single, nil
 	}
 	return nil, list
 }
@@ -208,7 +209,7 @@ func (a *App) Clusters() []string {
 	return out
 }
 
-// notes are what the tool did and the branches do not.
+// notes returns what the tool did with the objects of the app, and Sluice's branches cannot say.
 func (a *App) notes() []string {
 	var out []string
 	for _, t := range a.targets {
@@ -223,7 +224,8 @@ func (a *App) notes() []string {
 	return out
 }
 
-// components writes the post-renderers as the components of layers.
+// components writes the post-renderers as Kustomize components: in the layer global if all clusters have the same one,
+// otherwise in the layer cluster.
 func (a *App) components(files map[string][]byte) {
 	same := true
 	for _, t := range a.targets {
@@ -241,9 +243,10 @@ func (a *App) components(files map[string][]byte) {
 	}
 }
 
-// equal compares by JSON, the form in which values cross processes.
+// equal compares two values by their JSON, the form in which values cross processes: the Go types of a value can differ
+// before and after that.
 func equal(a, b any) bool {
-	x, failed := json.Marshal(a)
-	y, wrong := json.Marshal(b)
-	return failed == nil && wrong == nil && string(x) == string(y)
+	x, xErr := json.Marshal(a)
+	y, yErr := json.Marshal(b)
+	return xErr == nil && yErr == nil && string(x) == string(y)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // fleetFile changes sluice.yaml: the app is no longer imported, its app.yaml is read, and the layer cluster exists if
-// the app needs it.
+// one of the written files is in it.
 func (a *App) fleetFile(data []byte, written []string) ([]byte, error) {
 	var edits []addition
 	entries := map[int]bool{}
@@ -32,11 +32,9 @@ func (a *App) fleetFile(data []byte, written []string) ([]byte, error) {
 	if file := path.Join(a.dir, "app.yaml"); !fleet.MatchesAny(a.fleet.Spec.Files.Apps, file) {
 		edits = append(edits, addition{[]string{"spec", "files", "apps"}, file})
 	}
-	layer := func(l fleet.Layer) bool { return l.Name == "cluster" }
-	if slices.ContainsFunc(written, func(name string) bool {
-		return strings.HasPrefix(name,
-			path.Join(a.dir, "layers/cluster")+"/")
-	}) && !slices.ContainsFunc(a.fleet.Spec.Layers, layer) {
+	inLayer := func(name string) bool { return strings.HasPrefix(name, path.Join(a.dir, "layers/cluster")+"/") }
+	isLayer := func(l fleet.Layer) bool { return l.Name == "cluster" }
+	if slices.ContainsFunc(written, inLayer) && !slices.ContainsFunc(a.fleet.Spec.Layers, isLayer) {
 		edits = append(edits, addition{[]string{"spec", "layers"}, "cluster"})
 	}
 	for _, e := range edits {
@@ -50,12 +48,13 @@ func (a *App) fleetFile(data []byte, written []string) ([]byte, error) {
 
 // addition adds a string to a list of the document of kind Fleet.
 type addition struct {
-	at   []string // keys and indexes of the list
+	at   []string // path of the list: keys of mappings and indexes of lists
 	text string
 }
 
-// apply inserts the string into the text, so that comments and blank lines stay. If that does not give the wanted
-// documents, such as after a value of several lines, it encodes all documents again.
+// apply inserts the string into the text, so that comments and blank lines stay. It also adds the string to the decoded
+// documents. If the new text does not decode to those, as after a value of several lines, apply encodes the documents
+// instead.
 func (e addition) apply(data []byte) ([]byte, error) {
 	docs, err := documents(data)
 	if err != nil {
@@ -69,7 +68,7 @@ func (e addition) apply(data []byte) ([]byte, error) {
 	if err := add(node, missing, e.text); err != nil {
 		return nil, err
 	}
-	if again, err := documents([]byte(edited)); err == nil && reflect.DeepEqual(values(again), values(docs)) {
+	if again, err := documents([]byte(edited)); err == nil && reflect.DeepEqual(contents(again), contents(docs)) {
 		return []byte(edited), nil
 	}
 	var out bytes.Buffer
@@ -99,8 +98,8 @@ func documents(data []byte) ([]*yaml.Node, error) {
 	}
 }
 
-// values are the documents without positions and comments.
-func values(docs []*yaml.Node) []any {
+// contents decodes documents, so that two of them can be compared without positions, styles and comments.
+func contents(docs []*yaml.Node) []any {
 	out := make([]any, len(docs))
 	for i, doc := range docs {
 		if err := doc.Decode(&out[i]); err != nil {
@@ -153,7 +152,8 @@ func lookup(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// add adds the string to the list, which it creates below the keys that are missing.
+// add adds a string to the list at a node. If keys on the way to the list are missing, node is their parent, and add
+// creates them.
 func add(node *yaml.Node, missing []string, text string) error {
 	empty := node.Kind == yaml.ScalarNode && node.Tag == "!!null"
 	for _, key := range missing {
@@ -178,7 +178,7 @@ func add(node *yaml.Node, missing []string, text string) error {
 }
 
 // insert returns the text with the string added at the end of a node: on a line of its own, or before the closing
-// bracket. The result can be wrong for unusual text.
+// bracket. The result can be wrong for unusual text, so the caller decodes it.
 func (e addition) insert(data string, node *yaml.Node, missing []string) string {
 	item := quoted(e.text)
 	for i, key := range slices.Backward(missing) {
@@ -193,7 +193,8 @@ func (e addition) insert(data string, node *yaml.Node, missing []string) string 
 		return data
 	}
 	if node.Style&yaml.FlowStyle != 0 {
-		start := len(strings.Join(lines[:node.Line-1], "")) + len(string([]rune(lines[node.Line-1])[:node.Column-1]))
+		inLine := len(string([]rune(lines[node.Line-1])[:node.Column-1])) // the column counts characters
+		start := len(strings.Join(lines[:node.Line-1], "")) + inLine
 		end := start + closing(data[start:])
 		before := strings.TrimRight(data[start:end], " \t\r\n")
 		comma := ""
@@ -248,7 +249,7 @@ func closing(text string) int {
 	return len(text)
 }
 
-// quoted returns a string as YAML, for a list in one line.
+// quoted returns a string as an item of a YAML list in one line, with quotes only if it needs them.
 func quoted(text string) string {
 	var back any
 	if err := yaml.Unmarshal([]byte("["+text+"]"), &back); err == nil && reflect.DeepEqual(back, []any{text}) {

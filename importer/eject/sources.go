@@ -20,7 +20,10 @@ type appSources struct {
 	environments map[string][]fleet.Source
 }
 
-// sources describes charts where they are, with their values as layers, and writes objects as manifests.
+// sources returns the sources of app.yaml. Charts and Kustomize roots stay where they are; the values of a chart become
+// layers, and objects that neither makes become manifests. sources adds the layers and manifests to files.
+//
+// Each step fills lists, which has the sources of each target, in the order of a.targets.
 func (a *App) sources(files map[string][]byte) (appSources, error) {
 	lists := make([][]fleet.Source, len(a.targets))
 	for n := range a.targets[0].Sources {
@@ -56,7 +59,8 @@ func (a *App) sources(files map[string][]byte) (appSources, error) {
 	return a.fold(lists)
 }
 
-// values writes the values of a source: the common part in the layer global, the rest in the layer cluster.
+// values writes the values of a chart, list has those of each target: the common part in the layer global, the rest in
+// the layer cluster.
 func (a *App) values(list []map[string]any, source string, files map[string][]byte) error {
 	file := "values.yaml"
 	if source != "" {
@@ -82,7 +86,7 @@ func (a *App) values(list []map[string]any, source string, files map[string][]by
 	return nil
 }
 
-// roots describes Kustomize roots with helmCharts where they are.
+// roots adds the source n, a Kustomize root with helmCharts, to the lists.
 func (a *App) roots(lists [][]fleet.Source, n int, name string) error {
 	for i, t := range a.targets {
 		k := t.Sources[n].Kustomize
@@ -97,7 +101,7 @@ func (a *App) roots(lists [][]fleet.Source, n int, name string) error {
 	return nil
 }
 
-// texts returns the rendered objects of a source of a target.
+// texts returns the rendered objects of the source n of a target, as canonical YAML.
 func (a *App) texts(t *fleet.Imported, n int) ([]string, error) {
 	if t.Sources[n].Helm != nil {
 		return nil, refusal(t, "its source is a chart, and none on %s", a.targets[0].Cluster)
@@ -120,8 +124,8 @@ func (a *App) texts(t *fleet.Imported, n int) ([]string, error) {
 	return out, nil
 }
 
-// manifests writes the rendered objects of a source: those that are equal on all clusters once, the others for each
-// cluster.
+// manifests writes the rendered objects of the source n, and adds folders with them to the lists: `common` has the
+// objects that are equal on all clusters, `cluster` has a folder of the others for each cluster.
 func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[string][]byte) error {
 	count, documents := map[string]int{}, make([][]string, len(a.targets))
 	for i, t := range a.targets {
@@ -137,7 +141,7 @@ func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[st
 	dir := path.Join(a.dir, "manifests", name)
 	own := make([][]string, len(a.targets))
 	var shared []string
-	some, every := false, true // clusters with objects of their own
+	some, every := false, true // some clusters, and every cluster, have objects of their own
 	for i := range documents {
 		for _, text := range documents[i] {
 			switch {
@@ -149,14 +153,14 @@ func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[st
 		}
 		some, every = some || len(own[i]) > 0, every && len(own[i]) > 0
 	}
-	if some && !every { // a source needs objects on every cluster
+	if some && !every { // a source needs objects on every cluster: write all objects for each
 		own, shared = documents, nil
 	}
 	sources := []fleet.Source{}
 	if len(shared) > 0 {
 		files[path.Join(dir, "common/objects.yaml")] = stream(shared)
 		sources = append(sources, fleet.Source{
-			Name:      orName(name, "common"),
+			Name:      partName(name, "common"),
 			Manifests: &fleet.PathSource{Path: path.Join(dir, "common")},
 		})
 	}
@@ -165,7 +169,7 @@ func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[st
 			files[path.Join(dir, "cluster", t.Cluster, "objects.yaml")] = stream(own[i])
 		}
 		sources = append(sources, fleet.Source{
-			Name:      orName(name, "cluster"),
+			Name:      partName(name, "cluster"),
 			Manifests: &fleet.PathSource{Path: path.Join(dir, "cluster") + "/${cluster.name}"},
 		})
 	}
@@ -175,13 +179,15 @@ func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[st
 	return nil
 }
 
-func orName(source, part string) string {
+// partName returns the name of a part of a source; the only source of an app has no name.
+func partName(source, part string) string {
 	if source == "" {
 		return part
 	}
 	return source + "-" + part
 }
 
+// stream joins YAML documents.
 func stream(documents []string) []byte {
 	var out bytes.Buffer
 	for _, text := range documents {
@@ -190,20 +196,20 @@ func stream(documents []string) []byte {
 	return out.Bytes()
 }
 
-// fold finds how one app can have the sources of all clusters: the same everywhere, or the same in each environment.
+// fold turns the sources of each target into those of one app: the sources of the first target, and those of each
+// environment that differs from it. It refuses sources that differ within an environment.
 func (a *App) fold(lists [][]fleet.Source) (appSources, error) {
 	out := appSources{all: lists[0]}
 	first := a.environment(0)
-	byEnvironment := map[string]int{}
+	byEnvironment := map[string]int{} // index of the first target
 	for i := range lists {
 		name := a.environment(i)
 		before, known := byEnvironment[name]
-		switch {
-		case known && !equal(lists[before], lists[i]):
-			t := a.targets[i]
-			return out, refusal(t, "its sources differ from those on %s in the same environment %s (%s)",
-				a.targets[before].Cluster, name, difference(lists[before], lists[i]))
-		case known:
+		if known && !equal(lists[before], lists[i]) {
+			return out, refusal(a.targets[i], "its sources differ from those on %s in the same environment %s (%s)",
+				a.targets[before].Cluster, name, difference(lists[i], lists[before]))
+		}
+		if known {
 			continue
 		}
 		byEnvironment[name] = i
@@ -217,22 +223,23 @@ func (a *App) fold(lists [][]fleet.Source) (appSources, error) {
 	return out, nil
 }
 
+// environment returns the environment of the target i.
 func (a *App) environment(i int) string {
-	c, _ := a.fleet.Cluster(a.targets[i].Cluster) // placed
+	c, _ := a.fleet.Cluster(a.targets[i].Cluster) // describable requires it
 	return c.Environment
 }
 
-// difference names the first source that differs.
+// difference names the first source of x and y that differs.
 func difference(x, y []fleet.Source) string {
 	for i := range min(len(x), len(y)) {
 		if !equal(x[i], y[i]) {
-			a, b := describe(&x[i]), describe(&y[i])
-			return fmt.Sprintf("%s and %s", b, a)
+			return fmt.Sprintf("%s and %s", describe(&x[i]), describe(&y[i]))
 		}
 	}
-	return fmt.Sprintf("%d sources and %d", len(y), len(x))
+	return fmt.Sprintf("%d sources and %d", len(x), len(y))
 }
 
+// describe names a source in a message.
 func describe(s *fleet.Source) string {
 	if h := s.Helm; h != nil {
 		return strings.TrimSpace(h.Chart + h.Path + " " + h.Version + " as " + h.ReleaseName)
@@ -243,7 +250,8 @@ func describe(s *fleet.Source) string {
 	return s.Manifests.Path
 }
 
-// inPlace describes a Kustomization by its own directory, if its spec adds nothing to it.
+// inPlace returns the directories of a Kustomization as sources. It returns false if the Kustomization changes what its
+// directory builds, or if the clusters of an environment have different directories.
 func (a *App) inPlace() (appSources, bool) {
 	lists := make([][]fleet.Source, len(a.targets))
 	for i, t := range a.targets {
@@ -263,7 +271,8 @@ func (a *App) inPlace() (appSources, bool) {
 	return sources, err == nil
 }
 
-// directory reads spec.path at the place of a Kustomization.
+// directory reads spec.path of a Kustomization in its file. It returns false if it cannot, or if another field of the
+// spec changes what the directory builds.
 func (a *App) directory(t *fleet.Imported) (string, bool) {
 	data, err := a.read(t.File)
 	if err != nil {
