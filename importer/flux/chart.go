@@ -87,6 +87,7 @@ func (i *Importer) localDependencies(a *artifact, chart string) []string {
 	return out
 }
 
+// readLocalDependencies reads the directories of file:// dependencies; none if Chart.yaml cannot be read.
 func readLocalDependencies(a *artifact, chart string) []string {
 	data, err := a.ReadFile(path.Join(chart, "Chart.yaml"))
 	if err != nil || manifest.Check(data, manifest.DefaultBudget()) != nil {

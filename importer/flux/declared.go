@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -13,8 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// describe adds to a unit what tells a reader whether it changes although it cannot be built: its declaration, and the
-// files that it may be built from.
+// describe sets what tells two commits of a unit apart even if the unit cannot be built: Declared, Object and Own.
 func (c *cluster) describe(u *Unit) {
 	declared := u.object
 	// the values are part of the release
@@ -72,79 +72,31 @@ func (c *cluster) referredObjects(o manifest.Object) []manifest.Object {
 		}
 	}
 	look(o["spec"], keyOf(o).Namespace)
-	keys := make([]Key, 0, len(found))
-	for k := range found {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareKeys)
-	out := make([]manifest.Object, len(keys))
-	for n, k := range keys {
-		out[n] = c.objects[k]
+	out := make([]manifest.Object, 0, len(found))
+	for _, k := range slices.SortedFunc(maps.Keys(found), compareKeys) {
+		out = append(out, c.objects[k])
 	}
 	return out
 }
 
-// mayRead returns the files and directories of the tree that a unit may be built from that cannot be built. A unit that
-// takes its content from a repository that the fleet does not have reads none.
+// mayRead returns the files and directories of the tree from which a unit would be built that cannot be built. A unit
+// whose content is in a repository that the fleet does not have reads none.
 func (c *cluster) mayRead(o manifest.Object) []string {
-	spec, _ := o["spec"].(map[string]any)
-	key := keyOf(o)
 	from, names := c.commit, []string(nil)
-	inside := "." // the directory that the source is pushed from
-	behind := func(source Key) bool {
-		var a *content
-		var err error
-		if source.Kind == kindOCIRepository || source.Kind == kindBucket {
-			_, err = c.pushed(source)
-			a, inside = c.commit, orDefault(c.objects[source].Annotation(AnnotationPushedFrom), ".")
-		} else {
-			a, err = c.contentBehind(source)
-		}
-		switch {
-		case err == nil:
-			from = a
-		case !missingSource(err):
-			return false
-		}
-		return true
-	}
-	switch key.Kind {
+	switch o.Kind() {
 	case kindHelmRelease:
-		var r helmv2.HelmRelease
-		head, _, err := divided(o)
-		if err != nil || decode(head, &r) != nil || r.Spec.Chart == nil {
-			return nil
-		}
-		t := r.Spec.Chart.Spec
-		if !slices.Contains([]string{kindGitRepository, kindBucket}, t.SourceRef.Kind) ||
-			!behind(Key{
-				Group: groupSource, Kind: t.SourceRef.Kind,
-				Namespace: orDefault(t.SourceRef.Namespace, key.Namespace), Name: t.SourceRef.Name,
-			}) {
-			return nil
-		}
-		names = append(names, clean(inside+"/"+t.Chart))
-		for _, name := range t.ValuesFiles {
-			names = append(names, clean(inside+"/"+name))
-		}
+		from, names = c.chartPaths(o)
 	case kindKustomization:
-		dir, _ := spec["path"].(string)
-		var ks kustomizev1.Kustomization
-		if decode(o, &ks) == nil {
-			if ks.Spec.SourceRef.Kind != kindExternalArtifact && !behind(sourceKey(key.Namespace, ks.Spec.SourceRef)) {
-				return nil
-			}
-			for _, component := range ks.Spec.Components {
-				names = append(names, clean(inside+"/"+dir+"/"+component))
-			}
-		}
-		names = append(names, clean(inside+"/"+dir))
+		from, names = c.kustomizationPaths(o)
 	default:
 		text, err := manifest.Encode(o)
 		if err != nil {
 			return nil
 		}
 		names = reach.Named(slices.Sorted(slices.Values(from.files)), text)
+	}
+	if from == nil {
+		return nil
 	}
 	out := reach.Paths(slices.Sorted(slices.Values(from.files)),
 		func(name string) ([]byte, error) { return c.tree.ReadFile(from.at(name)) }, names...)
@@ -154,8 +106,69 @@ func (c *cluster) mayRead(o manifest.Object) []string {
 	return out
 }
 
-// missingSource reports whether the object of a source is not in the commit, or does not decode: it may mean this
-// repository.
+// chartPaths returns the directory of a HelmRelease's chart and its values files, and the content that has them; nil if
+// the fleet does not have it.
+func (c *cluster) chartPaths(o manifest.Object) (from *content, names []string) {
+	var r helmv2.HelmRelease
+	head, _, err := divided(o)
+	if err != nil || decode(head, &r) != nil || r.Spec.Chart == nil {
+		return nil, nil
+	}
+	t := r.Spec.Chart.Spec
+	if !slices.Contains([]string{kindGitRepository, kindBucket}, t.SourceRef.Kind) {
+		return nil, nil
+	}
+	from, inside := c.contentFor(Key{
+		Group: groupSource, Kind: t.SourceRef.Kind,
+		Namespace: cmp.Or(t.SourceRef.Namespace, keyOf(o).Namespace), Name: t.SourceRef.Name,
+	})
+	names = append(names, clean(inside+"/"+t.Chart))
+	for _, name := range t.ValuesFiles {
+		names = append(names, clean(inside+"/"+name))
+	}
+	return from, names
+}
+
+// kustomizationPaths returns the directories of a Kustomization and its components, and the content that has them; nil
+// if the fleet does not have it. A Kustomization that does not decode counts as one of this repository.
+func (c *cluster) kustomizationPaths(o manifest.Object) (from *content, names []string) {
+	spec, _ := o["spec"].(map[string]any)
+	dir, _ := spec["path"].(string)
+	from, inside := c.commit, "."
+	var ks kustomizev1.Kustomization
+	if decode(o, &ks) == nil {
+		if ks.Spec.SourceRef.Kind != kindExternalArtifact {
+			from, inside = c.contentFor(sourceKey(keyOf(o).Namespace, ks.Spec.SourceRef))
+		}
+		for _, component := range ks.Spec.Components {
+			names = append(names, clean(inside+"/"+dir+"/"+component))
+		}
+	}
+	return from, append(names, clean(inside+"/"+dir))
+}
+
+// contentFor returns the content that a source means, and the directory in it that the source is pushed from. A source
+// whose object is missing may mean this repository. If the fleet does not have the content, from is nil.
+func (c *cluster) contentFor(source Key) (from *content, inside string) {
+	inside = "."
+	var err error
+	if source.Kind == kindOCIRepository || source.Kind == kindBucket {
+		_, err = c.pushed(source)
+		from, inside = c.commit, cmp.Or(c.objects[source].Annotation(AnnotationPushedFrom), ".")
+	} else {
+		from, err = c.contentBehind(source)
+	}
+	switch {
+	case err == nil:
+		return from, inside
+	case missingSource(err):
+		return c.commit, inside
+	}
+	return nil, inside
+}
+
+// missingSource reports whether an error of a source is about its object, which is missing or does not decode. The
+// others say that its content is in another repository, which the fleet lacks.
 func missingSource(err error) bool {
 	return !errors.Is(err, errElsewhere) && !errors.Is(err, errUnavailable)
 }

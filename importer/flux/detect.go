@@ -2,8 +2,6 @@ package flux
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"maps"
 	"path"
 	"regexp"
@@ -89,14 +87,9 @@ func applications(data []byte) (out []applying, sources []string) {
 			})
 		}
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var node yaml.Node
-		if err := dec.Decode(&node); errors.Is(err, io.EOF) || err != nil {
-			return out, sources
-		}
+	for node := range documents(data) {
 		var o appliedObject
-		if len(node.Content) == 0 || node.Decode(&o) != nil {
+		if node.Decode(&o) != nil {
 			continue
 		}
 		line := node.Content[0].Line
@@ -108,14 +101,15 @@ func applications(data []byte) (out []applying, sources []string) {
 		}
 		for text := range strings.SplitSeq(o.Spec.ResourcesTemplate, "\n---") {
 			var inner appliedObject
-			if yaml.Unmarshal([]byte(text), &inner) == nil { // templates can make it no YAML: it reaches nothing then
+			if yaml.Unmarshal([]byte(text), &inner) == nil { // with its templates, a text need not be YAML
 				add(&inner, line)
 			}
 		}
 	}
+	return out, sources
 }
 
-// appliedObject are the fields of an object that Detect reads.
+// appliedObject has the fields of an object that Detect reads.
 type appliedObject struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
@@ -142,17 +136,11 @@ type survey struct {
 	artifact *artifact
 	facts    map[string]facts           // by file
 	files    []string                   // that have Kustomizations
-	closures map[string]closure         // by directory and components
+	closures map[string][]string        // see closure; by directory and components
 	parents  map[string][]string        // directories whose kustomizations name a path, by the path; see topDirs
 	roots    map[string]Origin          // that were found
 	within   map[string]map[string]bool // files that a root reaches, by root
 	reached  map[string]bool            // files that the roots reach
-}
-
-// closure is what the build of a directory reads.
-type closure struct {
-	names []string
-	known bool // otherwise the directory cannot be built, and names are its files
 }
 
 func newSurvey(i *Importer) (*survey, error) {
@@ -161,14 +149,14 @@ func newSurvey(i *Importer) (*survey, error) {
 		return nil, err
 	}
 	s := &survey{
-		Importer: i, artifact: a, facts: map[string]facts{}, closures: map[string]closure{},
+		Importer: i, artifact: a, facts: map[string]facts{}, closures: map[string][]string{},
 		roots: map[string]Origin{}, within: map[string]map[string]bool{}, reached: map[string]bool{},
 	}
 	for _, name := range i.commit.files {
 		if !isYAML(name) {
 			continue
 		}
-		found, err := i.facts(name)
+		found, err := i.factsOf(name)
 		if err != nil {
 			return nil, err
 		}
@@ -186,36 +174,32 @@ func isYAML(name string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// find looks for roots, the certain ones first.
+// find looks for roots by one rule after the other, the certain ones first. The rules for repositories without the
+// layouts of Flux's documentation count only if the others find nothing.
 func (s *survey) find() {
-	for _, name := range s.commit.files { // what a FluxInstance says counts always
+	for _, name := range s.commit.files { // what a FluxInstance says needs no rule
 		for _, sync := range s.facts[name].Syncs {
 			for _, dir := range s.directories(sync.Path) {
-				s.take(dir, sourceName(sync.Kind, sync.Name), Origin{File: name, Line: sync.Line})
+				s.addRoot(dir, sourceName(sync.Kind, sync.Name), Origin{File: name, Line: sync.Line})
 			}
 		}
 	}
-	s.each(s.bootstrapped)
-	s.each(s.amongClusters)
+	s.addBy(s.bootstrapped)
+	s.addBy(s.amongClusters)
 	if len(s.roots) > 0 {
 		return
 	}
-	s.each(s.applyingItself)
-	s.each(s.applyingOthers)
+	s.addBy(s.applyingItself)
+	s.addBy(s.applyingOthers)
 	if len(s.roots) == 0 {
-		s.each(func(name string, k *applying) []string {
-			if selfNaming(name, k) {
-				return nil
-			}
-			return s.topDirs(name)
-		})
+		s.addBy(s.applyingAny)
 	}
 }
 
-// each applies a rule to every Kustomization that no root reaches. The rule returns directories, which become roots:
-// not one in a root, nor one that another directory of the rule reaches. If each reaches the other, the shorter path
-// becomes the root.
-func (s *survey) each(rule func(name string, k *applying) []string) {
+// addBy adds the roots that a rule finds. It asks the rule for the directories of every Kustomization that no root
+// reaches yet. A directory becomes a root unless it is in a root, or another directory of the rule reaches it. If two
+// directories reach each other, the one with the shorter path becomes the root.
+func (s *survey) addBy(rule func(name string, k *applying) []string) {
 	type candidate struct {
 		dir, source string
 		origin      Origin
@@ -248,7 +232,7 @@ func (s *survey) each(rule func(name string, k *applying) []string) {
 			return other.dir != c.dir && s.reachesDir(other.reaches, c.dir) &&
 				(!s.reachesDir(c.reaches, other.dir) || depth(other.dir) < depth(c.dir))
 		}) {
-			s.take(c.dir, c.source, c.origin)
+			s.addRoot(c.dir, c.source, c.origin)
 		}
 	}
 }
@@ -280,8 +264,8 @@ func (s *survey) reachesDir(reached map[string]bool, dir string) bool {
 	return found
 }
 
-// take registers a root and what it reaches.
-func (s *survey) take(dir, source string, origin Origin) {
+// addRoot registers a root and the files that it reaches.
+func (s *survey) addRoot(dir, source string, origin Origin) {
 	if _, ok := s.roots[dir]; ok {
 		return
 	}
@@ -297,7 +281,7 @@ func (s *survey) bootstrapped(name string, k *applying) []string {
 	if dir == "." || !selfNaming(name, k) {
 		return nil
 	}
-	if _, of, _ := strings.Cut(k.Source, "/"); of == k.Name {
+	if _, source, _ := strings.Cut(k.Source, "/"); source == k.Name {
 		return []string{dir}
 	}
 	for file := range s.reach(dir, k.Source) {
@@ -358,6 +342,14 @@ func (s *survey) applyingOthers(name string, k *applying) []string {
 	})
 }
 
+// applyingAny is the last rule: a directory from which a Kustomization is built that applies another directory.
+func (s *survey) applyingAny(name string, k *applying) []string {
+	if selfNaming(name, k) {
+		return nil
+	}
+	return s.topDirs(name)
+}
+
 // generic are names of directories that say what a directory holds, and not which cluster it is for.
 func generic() []string {
 	return []string{
@@ -381,14 +373,14 @@ func (s *survey) topDirs(name string) []string {
 		}
 	}
 	var out []string
-	queue, seen := s.parents[name], map[string]bool{}
+	queue, seen := slices.Clone(s.parents[name]), map[string]bool{}
 	for ; len(queue) > 0; queue = queue[1:] {
 		if dir := queue[0]; !seen[dir] {
 			seen[dir] = true
 			if len(s.parents[dir]) == 0 {
 				out = append(out, dir)
 			}
-			queue = append(slices.Clone(queue), s.parents[dir]...)
+			queue = append(queue, s.parents[dir]...)
 		}
 	}
 	if len(out) == 0 {
@@ -397,7 +389,7 @@ func (s *survey) topDirs(name string) []string {
 	return out
 }
 
-// named returns what a kustomization names as its parts.
+// named returns the files and directories that a kustomization names as its parts.
 func (s *survey) named(file string) []string {
 	data, err := s.artifact.ReadFile(file)
 	if err != nil || manifest.Check(data, manifest.DefaultBudget()) != nil {
@@ -405,7 +397,7 @@ func (s *survey) named(file string) []string {
 	}
 	var k kustypes.Kustomization
 	if kyaml.Unmarshal(data, &k) != nil {
-		return nil // who builds it reports it
+		return nil // whoever builds it reports it
 	}
 	return slices.Concat(k.Resources, k.Components, k.Bases) //nolint:staticcheck // Kustomize reads it still
 }
@@ -439,30 +431,30 @@ func (s *survey) reach(dir, source string) map[string]bool {
 	return out
 }
 
-// closure returns the files that the build of a directory reads.
+// closure returns the files that the build of a directory reads; all files below a directory that cannot be built.
 func (s *survey) closure(dir string, components []string) []string {
 	key := dir + "\x00" + strings.Join(components, "\x00")
 	if known, ok := s.closures[key]; ok {
-		return known.names
+		return known
 	}
-	var out closure
+	names, buildable := []string(nil), false
 	if name, data, err := generated(s.artifact, dir, &kustomizev1.KustomizationSpec{
 		Path: dir, Components: components,
 		IgnoreMissingComponents: true,
 	}); err == nil {
-		names, err := kustomize.NewWalker(treefs.NewOverlay(s.artifact, map[string][]byte{name: data}),
+		names, err = kustomize.NewWalker(treefs.NewOverlay(s.artifact, map[string][]byte{name: data}),
 			manifest.DefaultBudget()).AnyFile().Closure(dir)
-		out = closure{names, err == nil}
+		buildable = err == nil
 	}
-	if !out.known {
+	if !buildable {
 		for name := range s.artifact.files {
 			if dir == "." || strings.HasPrefix(name, dir+"/") {
-				out.names = append(out.names, name)
+				names = append(names, name)
 			}
 		}
 	}
-	s.closures[key] = out
-	return out.names
+	s.closures[key] = names
+	return names
 }
 
 // directories returns the directories of the repository that a path of a Kustomization means.

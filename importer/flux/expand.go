@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,27 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// expand reads one object and registers its unit. A *missingError means that an object which it refers to is not known
-// yet, and errLate that all other units must be read first: then it registers nothing.
+// missingError means that a unit refers to an object that no unit has brought yet.
+type missingError struct {
+	field string // "" if the caller names it
+	key   Key
+}
+
+func (e *missingError) Error() string {
+	if e.key.Kind == kindExternalArtifact {
+		return fmt.Sprintf("%s: no ArtifactGenerator of the cluster makes it", e.key)
+	}
+	if e.field == "" {
+		return fmt.Sprintf("%s is not in Git (add it)", e.key)
+	}
+	if e.key.Kind == kindConfigMap || e.key.Kind == kindSecret {
+		return fmt.Sprintf("%s: %s is not in Git (add it, or set optional: true)", e.field, e.key)
+	}
+	return fmt.Sprintf("%s: %s is not in Git (add it)", e.field, e.key)
+}
+
+// expand reads one object and registers its unit. With an error it registers nothing. A *missingError means that an
+// object which it refers to is not known yet, and errLate that all other units must be read first.
 func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
 	k := keyOf(p.object)
 	if u, ok := c.units[k]; ok {
@@ -46,6 +66,7 @@ func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
 	return out, err
 }
 
+// expandRelease reads a HelmRelease, which brings no objects that others refer to.
 func (c *cluster) expandRelease(p pending) error {
 	if suspended(p.object) {
 		c.unit(p).Suspended = true
@@ -64,18 +85,20 @@ func (c *cluster) expandRelease(p pending) error {
 	for _, d := range r.Spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, Key{
 			Group: groupHelm, Kind: kindHelmRelease,
-			Namespace: orDefault(d.Namespace, r.Namespace), Name: d.Name,
+			Namespace: cmp.Or(d.Namespace, r.Namespace), Name: d.Name,
 		})
 	}
 	return nil
 }
 
+// suspended reports whether spec.suspend is set.
 func suspended(o manifest.Object) bool {
 	spec, _ := o["spec"].(map[string]any)
 	yes, _ := spec["suspend"].(bool)
 	return yes
 }
 
+// expandKustomization builds a Kustomization. Objects that become units are its children; the others are its stream.
 func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion, error) {
 	if suspended(p.object) {
 		c.unit(p).Suspended = true
@@ -102,14 +125,14 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		return expansion{}, err
 	}
 	u := c.unit(p)
-	u.Path, u.Namespace, u.Prune, u.Notes = dir, orDefault(ks.Spec.TargetNamespace, defaultNamespace), ks.Spec.Prune,
-		slices.Clone(m.Notes)
-	u.Orphan, u.Force = orphans(&ks.Spec), ks.Spec.Force
-	u.Reads = union(p.reads, m.Reads)
+	u.Path, u.Namespace = dir, cmp.Or(ks.Spec.TargetNamespace, defaultNamespace)
+	u.Prune, u.Orphan, u.Force = ks.Spec.Prune, orphans(&ks.Spec), ks.Spec.Force
+	u.Notes = slices.Clone(m.Notes)
+	u.Own, u.Reads = m.Reads, union(p.reads, m.Reads)
 	for _, d := range ks.Spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, Key{
 			Group: groupKustomize, Kind: kindKustomization,
-			Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name,
+			Namespace: cmp.Or(d.Namespace, k.Namespace), Name: d.Name,
 		})
 	}
 	out := expansion{objects: m.objects()}
@@ -127,7 +150,6 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 			})
 		}
 	}
-	u.Own = m.Reads
 	return out, nil
 }
 
@@ -139,15 +161,16 @@ func (c *cluster) follows(k Key, reads []string) bool {
 	return c.Ignore == nil || !c.Ignore(c.origin(k, reads).File)
 }
 
-// afterBuild substitutes the variables of spec.postBuild and adds spec.commonMetadata. It changes copies, since builds
-// are shared, and returns notes about the variables too.
+// afterBuild substitutes the variables of spec.postBuild and adds spec.commonMetadata. It changes copies, because
+// builds are shared. It also returns notes about the variables.
 func (c *cluster) afterBuild(built []manifest.Object, reads []string, namespace string,
 	spec *kustomizev1.KustomizationSpec,
 ) ([]manifest.Object, []string, error) {
-	vars, err := variables{}, error(nil)
+	var vars variables
+	var err error
 	if spec.PostBuild != nil {
-		// A Kustomization may bring the ConfigMaps that it substitutes from: the one of an earlier reconciliation
-		// counts then.
+		// A Kustomization may bring the ConfigMaps that it substitutes from: Flux then takes those of its earlier
+		// reconciliation. They count for this Kustomization only.
 		known := c.objects
 		c.objects = withOwn(known, built)
 		vars, err = c.load(namespace, spec.PostBuild)
@@ -185,6 +208,7 @@ func orphans(spec *kustomizev1.KustomizationSpec) bool {
 	return false
 }
 
+// withOwn returns known objects with the ConfigMaps and Secrets of a build.
 func withOwn(known map[Key]manifest.Object, built []manifest.Object) map[Key]manifest.Object {
 	out := maps.Clone(known)
 	for _, o := range built {
@@ -195,13 +219,15 @@ func withOwn(known map[Key]manifest.Object, built []manifest.Object) map[Key]man
 	return out
 }
 
+// union returns the strings of both lists, sorted, each once.
 func union(a, b []string) []string {
 	out := slices.Concat(a, b)
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// build builds a directory of an artifact as kustomize-controller does, and tells which files of the commit it read.
+// build builds a directory of an artifact as kustomize-controller does. It also returns the files of the commit that it
+// read.
 func (c *cluster) build(ctx context.Context, a view, dir string,
 	spec *kustomizev1.KustomizationSpec,
 ) ([]manifest.Object, []string, error) {

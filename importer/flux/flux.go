@@ -45,14 +45,14 @@ type Importer struct {
 	tree    Tree
 	builder Builder
 	origins map[Key][]Origin
-	ids     map[string]string // of files; see identify
+	ids     map[string]string // ids of the content of files; see identify
 
 	commit   *content   // the repository under review
 	contents []*content // of the repositories that were listed, the commit's first
 	others   []Repository
 	mentions map[string][]mention // by file of another repository
 
-	repositories map[string]*artifact // see repository
+	repositories map[string]*artifact // by what they are made from; see repository
 }
 
 // New lists the commit's files. It fails if they cannot be listed. The content of other repositories is in the tree
@@ -112,7 +112,7 @@ type cluster struct {
 	units     map[Key]*Unit
 	order     []Key
 	sets      sets
-	absent    []reference // that counted as absent
+	absent    []reference // references whose objects counted as absent when their unit was read; see recheckOptional
 }
 
 // Import reads a cluster, whose root Kustomization applies a directory of the repository: `clusters/prod`. It returns
@@ -168,7 +168,7 @@ func (c *cluster) expandAll(ctx context.Context, root pending) error {
 		missing, waits := errors.AsType[*missingError](err)
 		switch {
 		case waits:
-			// the unit that brings it may bring selected providers too
+			// The unit that brings the object may also bring providers that p selects: p must be late again.
 			p.err, p.missing, p.late = err, missing.key, false
 			work.waiting = append(work.waiting, p)
 		case errors.Is(err, errLate):
@@ -180,22 +180,23 @@ func (c *cluster) expandAll(ctx context.Context, root pending) error {
 			work.add(c, found)
 		}
 	}
-	for _, p := range work.waiting { // nobody else can bring what these wait for
+	for _, p := range work.waiting { // no unit is left that could bring what these wait for
 		c.fail(p, p.err)
 	}
 	return nil
 }
 
-// agenda is what is not expanded yet.
+// agenda has the objects that are not expanded yet.
 type agenda struct {
 	queue   []pending
-	waiting []pending // for an object that no unit has brought yet
-	late    []pending // until the queue is empty, one by one
+	waiting []pending // wait for an object that no unit has brought yet
+	late    []pending // wait until the queue is empty; one of them is then queued
 }
 
-// next takes the next object off the agenda; false if only waiting ones are left.
+// next takes the next object off the agenda. It returns false if only objects that wait for others are left.
 func (a *agenda) next() (pending, bool) {
-	if len(a.queue) == 0 && len(a.late) > 0 { // HelmReleases last: they bring nothing that others refer to
+	if len(a.queue) == 0 && len(a.late) > 0 {
+		// HelmReleases last: they bring nothing that others refer to.
 		n := max(0, slices.IndexFunc(a.late, func(p pending) bool { return p.object.Kind() != kindHelmRelease }))
 		a.queue = append(a.queue, a.late[n])
 		a.late = slices.Delete(a.late, n, n+1)
@@ -208,7 +209,7 @@ func (a *agenda) next() (pending, bool) {
 	return p, true
 }
 
-// add queues what waited for one of the objects that a unit brings, then the units among them.
+// add takes what a unit brings: it queues the objects that waited for it, then the units of the expansion.
 func (a *agenda) add(c *cluster, found expansion) {
 	if len(found.objects) > 0 {
 		a.waiting = slices.DeleteFunc(a.waiting, func(p pending) bool {
@@ -240,9 +241,9 @@ type pending struct {
 	depth   int
 	reads   []string // of the parent
 	origin  Origin   // if it is written in no file of its own
-	late    bool     // every object that does not depend on it is known
-	err     error    // of what is waited for
-	missing Key
+	late    bool     // it was taken from agenda.late: every object that does not depend on it is known
+	missing Key      // that it waits for
+	err     error    // if missing never comes
 }
 
 // expansion is what a unit brings.
@@ -251,8 +252,9 @@ type expansion struct {
 	children []pending         // the units among them
 }
 
-// root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there.
-// Without one, it is the one that the Flux Operator makes for a FluxInstance. Without both, the path is built as it is.
+// root builds the cluster's path once to find the Kustomization that applies this path, which `flux bootstrap` puts
+// there, and sets self to its source. Without one, root returns the Kustomization that the Flux Operator makes for a
+// FluxInstance. Without both, it returns one that applies the path and nothing else.
 func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, error) {
 	m, err := c.produce(ctx, Key{Kind: "directory", Name: dir}, a, dir, "", &kustomizev1.KustomizationSpec{Path: dir})
 	if err != nil {
@@ -260,8 +262,8 @@ func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, e
 	}
 	objects, reads := m.objects(), m.Reads
 	c.remember(objects, reads)
-	var from Origin
-	if c.sync, from, err = c.syncOf(dir); err != nil {
+	var instance Origin
+	if c.sync, instance, err = c.syncOf(dir); err != nil {
 		return pending{}, err
 	}
 	for _, o := range objects {
@@ -281,18 +283,17 @@ func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, e
 	if c.sync != nil {
 		o, err := c.sync.kustomization(ctx, c.builder, dir)
 		if err != nil {
-			return pending{}, fmt.Errorf("%s: spec.kustomize.patches: %w", from, err)
+			return pending{}, fmt.Errorf("%s: spec.kustomize.patches: %w", instance, err)
 		}
 		c.self = c.sync.source()
-		return pending{object: o, reads: union(reads, []string{from.File}), origin: from}, nil
+		return pending{object: o, reads: union(reads, []string{instance.File}), origin: instance}, nil
 	}
-	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
 	c.guessSelf(objects)
 	return pending{reads: reads, object: synthetic(dir, c.self), origin: Origin{File: dir}}, nil
 }
 
-// mayBeOwn reports whether the source of the cluster's root can be this repository. An OCIRepository or a Bucket is
-// only if something says so.
+// mayBeOwn reports whether a source of the cluster's root can be this repository. A GitRepository can; an OCIRepository
+// or a Bucket only if the FluxInstance or an annotation says so.
 func (c *cluster) mayBeOwn(key Key) bool {
 	return key.Kind == kindGitRepository || c.sync != nil && c.sync.Kind == key.Kind ||
 		slices.Contains(sourceKinds(), key.Kind) && c.objects[key].Annotation(AnnotationPushedFrom) == "."
@@ -311,11 +312,11 @@ func synthetic(dir string, source Key) manifest.Object {
 	}
 }
 
-// unbuilt is the root of a directory that cannot be built: the Kustomization in it that applies it, as far as its files
-// can be read.
+// unbuilt returns the root of a directory that cannot be built: a Kustomization in one of its files that applies the
+// directory, otherwise a synthetic one.
 func (c *cluster) unbuilt(dir string) pending {
 	for _, name := range c.commit.files {
-		if ext := path.Ext(name); !strings.HasPrefix(name, dir+"/") || ext != ".yaml" && ext != ".yml" {
+		if !strings.HasPrefix(name, dir+"/") || !isYAML(name) {
 			continue
 		}
 		data, err := c.tree.ReadFile(name)
@@ -332,12 +333,14 @@ func (c *cluster) unbuilt(dir string) pending {
 			}
 		}
 	}
-	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
+	c.guessSelf(nil)
 	return pending{object: synthetic(dir, c.self), reads: []string{dir}}
 }
 
-// guessSelf takes the only GitRepository that Kustomizations of the root name.
+// guessSelf sets self to the only GitRepository that the Kustomizations among objects name. If they name none or
+// several, it is the one that `flux bootstrap` creates.
 func (c *cluster) guessSelf(objects []manifest.Object) {
+	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
 	names := map[Key]bool{}
 	for _, o := range objects {
 		var ks kustomizev1.Kustomization
@@ -355,9 +358,11 @@ func (c *cluster) guessSelf(objects []manifest.Object) {
 	}
 }
 
-// clean returns a path of an object as one in its source; "." for the source itself.
+// clean returns a path that an object names in its source: without a leading slash, "." for the source itself. It never
+// leaves the source.
 func clean(p string) string { return path.Clean("./" + path.Clean("/"+p)) }
 
+// fail registers an object as a unit that cannot be rendered, because of err.
 func (c *cluster) fail(p pending, err error) {
 	u := c.unit(p)
 	u.Err, u.Brings = err, c.mayBring(p.object)
@@ -378,7 +383,7 @@ func (c *cluster) mayBring(o manifest.Object) bool {
 		return false
 	}
 	var ks kustomizev1.Kustomization
-	if decode(o, &ks) == nil { // the unit has this error
+	if decode(o, &ks) == nil { // otherwise the unit has that error
 		if _, err := c.source(k.Namespace, ks.Spec.SourceRef); errors.Is(err, errElsewhere) {
 			return false
 		}
@@ -386,21 +391,21 @@ func (c *cluster) mayBring(o manifest.Object) bool {
 	return c.mayContain(o, describing(groupKustomize, groupHelm, groupOperator))
 }
 
-// describing matches files that may contain objects of one of the API groups.
+// describing returns a match for mayContain: it accepts files that may contain objects of one of the API groups.
 func describing(groups ...string) func(name string, data []byte) bool {
 	return func(_ string, data []byte) bool {
 		return slices.ContainsFunc(groups, func(group string) bool { return bytes.Contains(data, []byte(group+"/v")) })
 	}
 }
 
-// mayContain reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a
-// missing directory: Flux does not remove what an earlier commit had there. It matches a source that cannot be read,
-// too.
-func (c *cluster) mayContain(o manifest.Object, has func(name string, data []byte) bool) bool {
-	// without spec, a ResourceSet mentions nothing, and a Kustomization builds the root of its source
+// mayContain reports whether match accepts one of the files from which a Kustomization is built, or the templates of a
+// ResourceSet. What cannot be read may contain anything: a source that is missing, and a directory that is, since Flux
+// does not remove what an earlier commit had there.
+func (c *cluster) mayContain(o manifest.Object, match func(name string, data []byte) bool) bool {
+	// without spec, a ResourceSet has no templates, and a Kustomization builds the root of its source
 	spec, _ := o["spec"].(map[string]any)
 	if o.Kind() == kindResourceSet {
-		return has("", fmt.Append(nil, spec["resources"], spec["resourcesTemplate"], spec["steps"]))
+		return match("", fmt.Append(nil, spec["resources"], spec["resourcesTemplate"], spec["steps"]))
 	}
 	dir, ok := spec["path"].(string)
 	if !ok && spec["path"] != nil {
@@ -408,7 +413,7 @@ func (c *cluster) mayContain(o manifest.Object, has func(name string, data []byt
 	}
 	from, at := c.commit, clean(dir)
 	var ks kustomizev1.Kustomization
-	// otherwise it fails, and its path is that of a file here
+	// an object that does not decode fails, and its path counts as one of this repository
 	if decode(o, &ks) == nil && ks.Spec.SourceRef.Kind == kindGitRepository {
 		var err error
 		if from, err = c.contentBehind(sourceKey(keyOf(o).Namespace, ks.Spec.SourceRef)); err != nil {
@@ -419,10 +424,11 @@ func (c *cluster) mayContain(o manifest.Object, has func(name string, data []byt
 	if at != "." && !slices.ContainsFunc(files, func(name string) bool { return strings.HasPrefix(name, at+"/") }) {
 		return true
 	}
-	return reach.Any(files, func(name string) ([]byte, error) { return c.tree.ReadFile(from.at(name)) }, at, has)
+	return reach.Any(files, func(name string) ([]byte, error) { return c.tree.ReadFile(from.at(name)) }, at, match)
 }
 
-// unit registers a unit. An object that two Kustomizations bring keeps its first place.
+// unit registers an object as a unit, or returns the unit that it is already: of two Kustomizations that bring an
+// object, the first one is its parent.
 func (c *cluster) unit(p pending) *Unit {
 	k := keyOf(p.object)
 	if u, ok := c.units[k]; ok {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 
@@ -19,8 +18,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// syncing is what a FluxInstance says about the sync of a cluster: the Flux Operator makes a source and a Kustomization
-// of it, which are in no file. It is written in a FluxInstance, or in values of the chart flux-instance.
+// syncing is what a FluxInstance, or values of the chart flux-instance, say about the sync of a cluster. The Flux Operator
+// makes a source and a Kustomization of it, which are in no file.
 // https://fluxoperator.dev/docs/crd/fluxinstance/#sync-configuration
 type syncing struct {
 	Kind      string // of the source
@@ -40,8 +39,8 @@ func (s *syncing) source() Key {
 // sourceKinds are the kinds that spec.sync can have.
 func sourceKinds() []string { return []string{kindGitRepository, kindOCIRepository, kindBucket} }
 
-// instanceSpec is what Import reads of a FluxInstance's spec, which `instance` in values of the chart flux-instance is
-// too.
+// instanceSpec is what Import reads of the spec of a FluxInstance. The chart flux-instance makes the same spec of its
+// value `instance`.
 type instanceSpec struct {
 	Distribution struct {
 		Version string `yaml:"version"`
@@ -61,7 +60,7 @@ type instanceSpec struct {
 	} `yaml:"kustomize"`
 }
 
-// instanceFile are the places of an instanceSpec in a YAML document.
+// instanceFile has the places where a YAML document can have an instanceSpec.
 type instanceFile struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
@@ -102,11 +101,11 @@ func instances(data []byte) (out []syncing, versions []installed) {
 			return
 		}
 		one := syncing{
-			Kind: orDefault(spec.Sync.Kind, kindGitRepository), URL: spec.Sync.URL, Ref: spec.Sync.Ref,
+			Kind: cmp.Or(spec.Sync.Kind, kindGitRepository), URL: spec.Sync.URL, Ref: spec.Sync.Ref,
 			Path:      spec.Sync.Path,
-			Namespace: orDefault(namespace, "flux-system"), Line: line,
+			Namespace: cmp.Or(namespace, "flux-system"), Line: line,
 		}
-		one.Name = orDefault(spec.Sync.Name, one.Namespace)
+		one.Name = cmp.Or(spec.Sync.Name, one.Namespace)
 		for _, p := range spec.Kustomize.Patches {
 			one.Patches = append(one.Patches, kustypes.Patch{Patch: p.Patch, Target: &p.Target})
 		}
@@ -114,14 +113,9 @@ func instances(data []byte) (out []syncing, versions []installed) {
 			out = append(out, one)
 		}
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var node yaml.Node
-		if err := dec.Decode(&node); errors.Is(err, io.EOF) || err != nil {
-			return out, versions
-		}
+	for node := range documents(data) {
 		var file instanceFile
-		if len(node.Content) == 0 || node.Decode(&file) != nil {
+		if node.Decode(&file) != nil {
 			continue // it is no object and no values of this form
 		}
 		line := node.Content[0].Line
@@ -159,6 +153,7 @@ func instances(data []byte) (out []syncing, versions []installed) {
 			}
 		}
 	}
+	return out, versions
 }
 
 // syncOf returns what a FluxInstance says about the cluster whose path is dir, and where; nil if none does.
@@ -167,7 +162,7 @@ func (i *Importer) syncOf(dir string) (*syncing, Origin, error) {
 		if !isYAML(name) {
 			continue
 		}
-		found, err := i.facts(name)
+		found, err := i.factsOf(name)
 		if err != nil {
 			return nil, Origin{}, err
 		}

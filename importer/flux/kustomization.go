@@ -25,15 +25,14 @@ func generated(a view, dir string, spec *kustomizev1.KustomizationSpec) (name st
 	}}
 	name, ok := kustomizationFile(a, dir)
 	if ok {
-		data, err := a.ReadFile(name)
-		if err != nil {
+		if data, err = a.ReadFile(name); err != nil {
 			return "", nil, err
 		}
 		if err := yaml.Unmarshal(data, &k); err != nil {
 			return "", nil, fmt.Errorf("%s: %w", a.original(name), err)
 		}
 		if len(k.Resources) == 0 {
-			// so that Kustomize does not call the file empty; Flux does the same
+			// Flux sets this, so that Kustomize does not refuse the file as empty.
 			k.BuildMetadata = []string{kustypes.OriginAnnotations}
 		}
 	} else {
@@ -49,6 +48,7 @@ func generated(a view, dir string, spec *kustomizev1.KustomizationSpec) (name st
 	return name, data, err
 }
 
+// kustomizationFile returns the kustomization of a directory.
 func kustomizationFile(a view, dir string) (string, bool) {
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
 		if name := path.Join(dir, base); a.isFile(name) {
@@ -75,7 +75,7 @@ func manifests(a view, dir string) []string {
 				} else {
 					walk(name)
 				}
-			} else if ext := path.Ext(base); ext == ".yaml" || ext == ".yml" {
+			} else if isYAML(base) {
 				out = append(out, rel)
 			}
 		}
@@ -141,6 +141,7 @@ func setImage(k *kustypes.Kustomization, image fluxkustomize.Image) {
 	})
 }
 
+// selector converts a selector of Flux's API into one of Kustomize; nil stays nil.
 func selector(s *fluxkustomize.Selector) *kustypes.Selector {
 	if s == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Memory keeps values under a digest of what they were computed from, such as the built objects of a directory, between
-// imports. A value holds for the version of Sluice that stored it.
+// Memory keeps values between imports, such as the built objects of a directory, under a digest of what they were
+// computed from. A value is valid for the version of Sluice that stored it.
 type Memory interface {
 	Get(key string) []byte // nil if it is not known
 	Put(key string, value []byte)
@@ -56,7 +56,8 @@ func document(stream []byte, o manifest.Object) ([]byte, error) {
 	return out, nil
 }
 
-// produce builds a directory, substitutes variables and adds metadata, or recalls the result. k is the unit's.
+// produce builds a directory for the unit k, substitutes variables and adds metadata. If Memory has the result for the
+// same spec and the same files, produce recalls it.
 func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespace string,
 	spec *kustomizev1.KustomizationSpec,
 ) (*product, error) {
@@ -171,7 +172,8 @@ func (i *Importer) recall(key string, a *artifact) (known *product, others [][]b
 	return nil, others
 }
 
-// store keeps a result with its trace before the others. What cannot be encoded is made again.
+// store keeps a result with its trace, before the other results of the key. A result that cannot be encoded is not
+// kept.
 func store(m Memory, key string, t *trace, latest *product, others [][]byte) {
 	encoded, err := wire.Marshal(latest)
 	if err != nil {
@@ -195,7 +197,7 @@ type trace struct {
 	Files map[string]string // path → the path in the commit and the id of the content
 }
 
-// holds reports whether an artifact gives the same answers as those in a trace.
+// holds reports whether an artifact gives the answers of a trace, so that a build of it has the same result.
 func (i *Importer) holds(t *trace, a *artifact) bool {
 	for name, want := range t.Kinds {
 		if a.kind(name) != want {
@@ -223,17 +225,17 @@ func (i *Importer) idOf(a *artifact, name string) string {
 	}
 	id, err := i.identify(a.original(name))
 	if err != nil {
-		return "" // who reads the file reports the error
+		return "" // whoever reads the file reports the error
 	}
 	return a.original(name) + "\x00" + id
 }
 
-// recorder notes what a build asks of an artifact.
+// recorder is the view of a build whose trace it notes.
 type recorder struct {
 	*artifact
 	importer *Importer
 	trace    trace
-	partial  bool // a file has no id, so the trace does not say what was read
+	partial  bool // a file has no id, so the trace does not tell what was read, and the result is not kept
 }
 
 func (r *recorder) see(name string) { r.trace.Kinds[name] = r.kind(name) }

@@ -1,12 +1,15 @@
 package flux
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -69,6 +72,23 @@ func decode(o manifest.Object, into any) error {
 		}
 	}
 	return fmt.Errorf("%s: %w", keyOf(o), err)
+}
+
+// documents yields the YAML documents of a file that are not empty, up to the first mistake. The data must have passed
+// manifest.Check. Whoever builds the file reports the mistake.
+func documents(data []byte) iter.Seq[*yaml.Node] {
+	return func(yield func(*yaml.Node) bool) {
+		dec := yaml.NewDecoder(bytes.NewReader(data))
+		for {
+			var node yaml.Node
+			if dec.Decode(&node) != nil { // the end, or a mistake
+				return
+			}
+			if len(node.Content) > 0 && !yield(&node) {
+				return
+			}
+		}
+	}
 }
 
 // expands reports whether Import follows objects of this kind.

@@ -13,9 +13,9 @@ import (
 // reference is a reference of a unit to a ConfigMap or Secret that need not be in Git: it is optional, or values stand
 // in for the object.
 type reference struct {
-	of      Key
+	of      Key // the unit
 	field   string
-	key     Key
+	key     Key    // the object
 	standIn string // the file with the values; "" for an optional reference
 }
 
@@ -29,7 +29,7 @@ func (c *cluster) optionalReferences(o manifest.Object) []reference {
 		if _, ok := c.objects[key]; ok {
 			return
 		}
-		if _, standIn, err := c.referred(key); optional || err == nil && standIn != "" { // the unit reports it
+		if _, standIn, err := c.referred(key); optional || err == nil && standIn != "" { // the unit reports an error
 			out = append(out, reference{of, field, key, standIn})
 		}
 	}
@@ -39,7 +39,7 @@ func (c *cluster) optionalReferences(o manifest.Object) []reference {
 	switch of.Kind {
 	case kindKustomization:
 		var ks kustomizev1.Kustomization
-		if decode(o, &ks) != nil || ks.Spec.PostBuild == nil { // the unit reports it
+		if decode(o, &ks) != nil || ks.Spec.PostBuild == nil { // the unit reports an error
 			return nil
 		}
 		for _, ref := range ks.Spec.PostBuild.SubstituteFrom {
@@ -47,7 +47,7 @@ func (c *cluster) optionalReferences(o manifest.Object) []reference {
 		}
 	case kindHelmRelease:
 		var r helmv2.HelmRelease
-		if decode(o, &r) != nil { // as above
+		if decode(o, &r) != nil { // as before
 			return nil
 		}
 		for i, ref := range r.Spec.ValuesFrom {
@@ -65,9 +65,9 @@ func mayRefer(o manifest.Object) bool {
 	return spec["valuesFrom"] != nil || post["substituteFrom"] != nil
 }
 
-// recheckOptional fails the units for which an optional object counted as absent although the cluster has it, or may
-// have it: a unit that was read later brings it, or one that is suspended or cannot be built. What such a unit brings
-// fails too.
+// recheckOptional fails each unit that was read without an object which the cluster has or may have: a unit that was
+// read later brings it, or a unit that is suspended or cannot be built may bring it. What a failed unit brings fails
+// too.
 func (c *cluster) recheckOptional() {
 	failed := map[Key]error{}
 	for _, ref := range c.absent {
@@ -86,8 +86,8 @@ func (c *cluster) recheckOptional() {
 			failed[ref.of] = fmt.Errorf("%s: %s is optional, and a unit that is read later brings it (remove optional: true)", ref.field, ref.key)
 			continue
 		}
-		names := func(_ string, data []byte) bool { return namesObject(data, ref.key.Name) }
-		if k, why := c.unreadUnit(names); why != "" {
+		mayDefine := func(_ string, data []byte) bool { return namesObject(data, ref.key.Name) }
+		if k, why := c.unreadUnit(mayDefine); why != "" {
 			failed[ref.of] = fmt.Errorf("%s: %s is optional, and %s may bring it, which %s, so it is unknown whether the cluster has it", ref.field, ref.key, k, why)
 		}
 	}

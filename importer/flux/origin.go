@@ -2,55 +2,50 @@ package flux
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"path"
 	"slices"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/importer/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// written finds the places of all Kustomizations and HelmReleases in the commit, once. Namespaces are left out: a
-// kustomization sets them.
-func (i *Importer) written() map[Key][]Origin {
+// allOrigins finds the places of all objects of the commit that become units, once. The keys have no namespace, because
+// a kustomization can set it.
+func (i *Importer) allOrigins() map[Key][]Origin {
 	if i.origins != nil {
 		return i.origins
 	}
 	i.origins = map[Key][]Origin{}
 	for _, name := range i.commit.files {
-		for _, w := range i.writtenIn(name) {
+		for _, w := range i.mentionsIn(name) {
 			i.origins[w.Key] = append(i.origins[w.Key], Origin{File: name, Line: w.Line})
 		}
 	}
 	return i.origins
 }
 
-// writtenIn finds the places in a file.
-func (i *Importer) writtenIn(name string) []mention {
-	if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
+// mentionsIn finds the objects of a file that become units.
+func (i *Importer) mentionsIn(name string) []mention {
+	if !isYAML(name) {
 		return nil
 	}
-	found, err := i.facts(name)
+	found, err := i.factsOf(name)
 	if err != nil {
 		return nil // whoever builds the file reports what is wrong with it; here it only has no lines to offer
 	}
 	return found.Mentions
 }
 
-// writtenElsewhere finds an object in the files of other repositories among those that were read for it. Their other
-// files are not read: they may have to be fetched, and they describe other clusters.
-func (i *Importer) writtenElsewhere(k Key, reads []string) (Origin, bool) {
+// originElsewhere finds an object in those files of other repositories that were read for it. Their other files are not
+// read: they may have to be fetched, and they describe other clusters.
+func (i *Importer) originElsewhere(k Key, reads []string) (Origin, bool) {
 	for _, name := range reads {
 		if !i.elsewhere(name) {
 			continue
 		}
 		found, ok := i.mentions[name]
 		if !ok {
-			found = i.writtenIn(name)
+			found = i.mentionsIn(name)
 			i.mentions[name] = found
 		}
 		for _, w := range found {
@@ -68,7 +63,7 @@ type mention struct {
 	Line int
 }
 
-// facts are what an import has to know of every file of a commit.
+// facts are what Import and Detect have to know of every file of a commit. They are kept in Memory.
 type facts struct {
 	Mentions []mention  `json:",omitempty"`
 	Applies  []applying `json:",omitempty"`
@@ -78,8 +73,8 @@ type facts struct {
 	Installed []installed `json:",omitempty"`
 }
 
-// facts reads a file, or recalls what it says.
-func (i *Importer) facts(name string) (facts, error) {
+// factsOf reads a file, or recalls its facts from Memory.
+func (i *Importer) factsOf(name string) (facts, error) {
 	var out facts
 	var key string
 	if i.Memory != nil {
@@ -110,18 +105,13 @@ func (i *Importer) facts(name string) (facts, error) {
 	return out, nil
 }
 
-// mentions finds the objects that become units. A file that does not decode has none.
+// mentions finds the objects of a file that become units. A file that does not decode has none.
 func mentions(data []byte) []mention {
 	if !describes(data) || manifest.Check(data, manifest.DefaultBudget()) != nil {
 		return nil
 	}
 	var out []mention
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var node yaml.Node
-		if err := dec.Decode(&node); errors.Is(err, io.EOF) || err != nil {
-			return out
-		}
+	for node := range documents(data) {
 		var head struct {
 			APIVersion string `yaml:"apiVersion"`
 			Kind       string `yaml:"kind"`
@@ -129,7 +119,7 @@ func mentions(data []byte) []mention {
 				Name string `yaml:"name"`
 			} `yaml:"metadata"`
 		}
-		if node.Decode(&head) != nil || len(node.Content) == 0 {
+		if node.Decode(&head) != nil {
 			continue
 		}
 		k := Key{Group: manifest.GroupOf(head.APIVersion), Kind: head.Kind, Name: head.Metadata.Name}
@@ -137,6 +127,7 @@ func mentions(data []byte) []mention {
 			out = append(out, mention{Key: k, Line: node.Content[0].Line})
 		}
 	}
+	return out
 }
 
 // describes reports whether a file may hold an object that becomes a unit.
@@ -158,16 +149,16 @@ func (o Origin) String() string {
 	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
 
-// origin finds where an object is written: in one of the files that were read for it, if there are several places.
+// origin finds where an object is written. Of several places, one in the files that were read for it counts.
 func (c *cluster) origin(k Key, reads []string) Origin {
 	k.Namespace = ""
-	candidates := c.written()[k]
+	candidates := c.allOrigins()[k]
 	for _, o := range candidates {
 		if slices.Contains(reads, o.File) {
 			return o
 		}
 	}
-	if o, ok := c.writtenElsewhere(k, reads); ok {
+	if o, ok := c.originElsewhere(k, reads); ok {
 		return o
 	}
 	if len(candidates) > 0 {

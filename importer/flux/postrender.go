@@ -8,8 +8,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// component makes a Kustomize component of a release's post-renderers. The fields of the component are the first one; a
-// kustomization applies transformers in their order after its fields, so these are the others.
+// component returns a Kustomize component that does what the post-renderers of a release and spec.commonMetadata do;
+// nil if there are none. The first post-renderer becomes fields of the component. The others become transformers,
+// because Kustomize applies transformers after the fields and in their order.
 func component(r *helmv2.HelmRelease) ([]byte, error) {
 	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{
 		APIVersion: kustypes.ComponentVersion,
@@ -20,7 +21,7 @@ func component(r *helmv2.HelmRelease) ([]byte, error) {
 	})
 	for n, p := range renderers {
 		if n > 0 {
-			if err := transform(&k, p.Kustomize); err != nil {
+			if err := addTransformers(&k, p.Kustomize); err != nil {
 				return nil, err
 			}
 			continue
@@ -44,7 +45,7 @@ func component(r *helmv2.HelmRelease) ([]byte, error) {
 	} else if len(metadata.Labels) > 0 { // after all post-renderers
 		if err := addTransformer(&k, "LabelTransformer", map[string]any{
 			"labels":     metadata.Labels,
-			"fieldSpecs": at("metadata/labels"),
+			"fieldSpecs": fieldSpecs("metadata/labels"),
 		}); err != nil {
 			return nil, err
 		}
@@ -52,7 +53,7 @@ func component(r *helmv2.HelmRelease) ([]byte, error) {
 	if len(metadata.Annotations) > 0 { // commonAnnotations would reach templates of Pods too
 		if err := addTransformer(&k, "AnnotationsTransformer", map[string]any{
 			"annotations": metadata.Annotations,
-			"fieldSpecs":  at("metadata/annotations"),
+			"fieldSpecs":  fieldSpecs("metadata/annotations"),
 		}); err != nil {
 			return nil, err
 		}
@@ -60,8 +61,8 @@ func component(r *helmv2.HelmRelease) ([]byte, error) {
 	return yaml.Marshal(k)
 }
 
-// transform adds a post-renderer as transformers.
-func transform(k *kustypes.Kustomization, p *helmv2.Kustomize) error {
+// addTransformers adds a post-renderer as transformers.
+func addTransformers(k *kustypes.Kustomization, p *helmv2.Kustomize) error {
 	for _, patch := range p.Patches {
 		config := map[string]any{"patch": patch.Patch}
 		if target := selector(patch.Target); target != nil {
@@ -78,7 +79,7 @@ func transform(k *kustypes.Kustomization, p *helmv2.Kustomize) error {
 	for _, image := range merged.Images {
 		if err := addTransformer(k, "ImageTagTransformer", map[string]any{
 			"imageTag":   image,
-			"fieldSpecs": at(imageFields()...),
+			"fieldSpecs": fieldSpecs(imageFields()...),
 		}); err != nil {
 			return err
 		}
@@ -104,7 +105,8 @@ func addTransformer(k *kustypes.Kustomization, kind string, config map[string]an
 	return err
 }
 
-func at(paths ...string) []any {
+// fieldSpecs tells a transformer which fields to set, and to create.
+func fieldSpecs(paths ...string) []any {
 	out := make([]any, len(paths))
 	for n, path := range paths {
 		out[n] = map[string]any{"path": path, "create": true}

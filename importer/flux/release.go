@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -40,9 +41,10 @@ type Release struct {
 	Component []byte
 }
 
-// errEncrypted is a value that SOPS has encrypted.
+// errEncrypted means that SOPS has encrypted the values that a release refers to.
 var errEncrypted = errors.New("the values are encrypted: Sluice cannot read them")
 
+// release reads a HelmRelease: its settings, its chart, its values, its post-renderers.
 func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, error) {
 	var r helmv2.HelmRelease
 	head, own, err := divided(o)
@@ -83,8 +85,8 @@ func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, err
 	return out, &r, err
 }
 
-// divided returns a HelmRelease without spec.values, and a copy of these. They are most of the object, and no field of
-// the API's type is in them.
+// divided returns a HelmRelease without spec.values, and a copy of these. The values are most of the object, and
+// decoding the rest alone is faster.
 func divided(o manifest.Object) (head manifest.Object, values map[string]any, err error) {
 	spec, _ := o["spec"].(map[string]any)
 	if spec["values"] == nil {
@@ -106,7 +108,7 @@ func divided(o manifest.Object) (head manifest.Object, values map[string]any, er
 // chart finds the chart of a release.
 func (c *cluster) chart(r *helmv2.HelmRelease, out *Release) error {
 	if ref := r.Spec.ChartRef; ref != nil {
-		key := Key{Group: groupSource, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, r.Namespace), Name: ref.Name}
+		key := Key{Group: groupSource, Kind: ref.Kind, Namespace: cmp.Or(ref.Namespace, r.Namespace), Name: ref.Name}
 		o, ok := c.objects[key]
 		if !ok {
 			return &missingError{"spec.chartRef", key}
@@ -135,7 +137,7 @@ func (c *cluster) chart(r *helmv2.HelmRelease, out *Release) error {
 	t := r.Spec.Chart.Spec
 	return c.chartOf(chartSpec{
 		chart: t.Chart, version: t.Version, kind: t.SourceRef.Kind, name: t.SourceRef.Name,
-		namespace:   orDefault(t.SourceRef.Namespace, r.Namespace),
+		namespace:   cmp.Or(t.SourceRef.Namespace, r.Namespace),
 		valuesFiles: t.ValuesFiles, ignoreMissing: t.IgnoreMissingValuesFiles,
 	}, out)
 }
@@ -148,6 +150,7 @@ type chartSpec struct {
 	ignoreMissing         bool
 }
 
+// chartOf finds a chart in its source.
 func (c *cluster) chartOf(s chartSpec, out *Release) error {
 	key := Key{Group: groupSource, Kind: s.kind, Namespace: s.namespace, Name: s.name}
 	o, ok := c.objects[key]
@@ -160,7 +163,7 @@ func (c *cluster) chartOf(s chartSpec, out *Release) error {
 		if err := decode(o, &repo); err != nil {
 			return err
 		}
-		out.Version = orDefault(s.version, "*")
+		out.Version = cmp.Or(s.version, "*")
 		if repo.Spec.Type == sourcev1.HelmRepositoryTypeOCI || strings.HasPrefix(repo.Spec.URL, "oci://") {
 			out.Chart = strings.TrimSuffix(repo.Spec.URL, "/") + "/" + s.chart
 		} else {
@@ -201,14 +204,15 @@ func (c *cluster) gitChart(key Key, s chartSpec, out *Release) error {
 		if !a.isFile(full) && s.ignoreMissing {
 			continue
 		}
-		if err := merge(a, full, out); err != nil {
+		if err := out.addDefaults(a, full); err != nil {
 			return fmt.Errorf("valuesFiles: %w", err)
 		}
 	}
 	return nil
 }
 
-func merge(a *artifact, name string, out *Release) error {
+// addDefaults merges a values file of the chart over the defaults.
+func (r *Release) addDefaults(a *artifact, name string) error {
 	data, err := a.ReadFile(name)
 	if err != nil {
 		return err
@@ -217,11 +221,12 @@ func merge(a *artifact, name string, out *Release) error {
 	if err := yaml.Unmarshal(data, &values); err != nil {
 		return fmt.Errorf("%s: %w", a.original(name), err)
 	}
-	out.Defaults = merged(out.Defaults, values)
-	out.ValuesFiles = append(out.ValuesFiles, a.original(name))
+	r.Defaults = merged(r.Defaults, values)
+	r.ValuesFiles = append(r.ValuesFiles, a.original(name))
 	return nil
 }
 
+// ociChart reads the chart of an OCIRepository. It refuses one whose version cannot be locked.
 func ociChart(o manifest.Object, out *Release) error {
 	var repo sourcev1.OCIRepository
 	if err := decode(o, &repo); err != nil {
@@ -305,6 +310,8 @@ func merged(a, b map[string]any) map[string]any {
 	return out
 }
 
+// set merges a value of valuesFrom: a YAML text, or with a target, a single value at that path on top of own, which is
+// spec.values. Like helm-controller, it reads the single value as `helm --set` does, unless it is literal or quoted.
 func (r *Release) set(target, value string, literal bool, own map[string]any) error {
 	if target == "" {
 		var values map[string]any
@@ -326,13 +333,7 @@ func (r *Release) set(target, value string, literal bool, own map[string]any) er
 	return strvals.ParseInto(target+"="+value, r.Values)
 }
 
+// quoted reports whether a text is between two quotes.
 func quoted(text, quote string) bool {
 	return strings.HasPrefix(text, quote) && strings.HasSuffix(text, quote)
-}
-
-func orDefault(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -41,12 +41,12 @@ type content struct {
 // at returns the path in the tree of a path in the repository.
 func (c *content) at(name string) string { return path.Join(c.dir, name) }
 
-// errUnavailable is a declared repository whose content is missing. What it holds is unknown, unlike that of one which
-// nobody declares.
+// errUnavailable means that the content of a declared repository is missing. It may have what the fleet needs, whereas
+// nothing is expected from a repository that nobody declares; see errElsewhere.
 var errUnavailable = errors.New("its content is missing")
 
 // contentOf returns the files of the declared repository that a GitRepository means. Several declarations can have one
-// URL and different refs.
+// URL and different refs. The text of an error continues a sentence that begins with the GitRepository.
 func (i *Importer) contentOf(key Key, repo *sourcev1.GitRepository) (*content, error) {
 	var found *Repository
 	var missing, failed error
@@ -75,13 +75,13 @@ func (i *Importer) contentOf(key Key, repo *sourcev1.GitRepository) (*content, e
 		return i.listed(found.Name, found.Dir)
 	}
 	if failed == nil {
-		failed = fmt.Errorf("%w%s, and the fleet has no kind: Repository with its URL (to render it, run `%s`; to keep the object on the branch as it is, list its file in spec.import[].ignore)", errElsewhere, moving(repo.Spec.Reference), adding(key, repo))
+		failed = fmt.Errorf("%w%s, and the fleet has no kind: Repository with its URL (to render it, run `%s`; to keep the object on the branch as it is, list its file in spec.import[].ignore)", errElsewhere, movableRef(repo.Spec.Reference), addCommand(key, repo))
 	}
 	return i.contentAt(&repo.Spec, failed)
 }
 
-// contentAt returns the files of the commit that a GitRepository pins by its whole id. otherwise is the error of one
-// that pins none.
+// contentAt returns the files of the commit that a GitRepository pins by its whole id. If it pins none, contentAt
+// returns the error otherwise.
 func (i *Importer) contentAt(spec *sourcev1.GitRepositorySpec, otherwise error) (*content, error) {
 	if spec.Reference == nil || !pinned.Whole(spec.Reference.Commit) {
 		return nil, otherwise
@@ -99,7 +99,8 @@ func (i *Importer) contentAt(spec *sourcev1.GitRepositorySpec, otherwise error) 
 	return nil, &pinned.LackError{URL: spec.URL, Commit: spec.Reference.Commit, Err: otherwise}
 }
 
-// preferred returns the one of two repositories with one URL that Flux fetches, if both agree with ref; a can be nil.
+// preferred returns that one of two repositories with the same URL which Flux fetches for a ref that agrees with both;
+// a can be nil.
 func preferred(a, b *Repository, ref *sourcev1.GitRepositoryRef) (*Repository, error) {
 	if a == nil || a.Commit == b.Commit {
 		return cmp.Or(a, b), nil
@@ -167,8 +168,8 @@ func (i *Importer) redirected(a view) *kustomize.Redirected {
 	return kustomize.Redirect(treefs.Graft{Tree: a, Dir: i.mountDir(), From: i.tree}, have)
 }
 
-// agrees fails if Flux fetches another commit than the pinned one. A branch or tag agrees if it is the pinned one: the
-// lock decides which of its commits counts.
+// agrees returns an error if Flux fetches another commit than the pinned one. A branch or tag agrees if it has the name
+// of the pinned one: which of its commits counts is decided by the lock.
 func (r *Repository) agrees(ref *sourcev1.GitRepositoryRef) error {
 	if ref == nil {
 		ref = &sourcev1.GitRepositoryRef{}
@@ -204,7 +205,7 @@ func (r *Repository) agrees(ref *sourcev1.GitRepositoryRef) error {
 	case ref.Tag != "":
 		return same("tag", ref.Tag, tagPrefix+ref.Tag)
 	}
-	branch := orDefault(ref.Branch, "master") // Flux's default
+	branch := cmp.Or(ref.Branch, "master") // Flux's default
 	return same("branch", branch, branchPrefix+branch)
 }
 
@@ -231,12 +232,12 @@ func versionOf(resolved string) *semver.Version {
 	return version
 }
 
-// moving says which ref of a GitRepository can mean another commit tomorrow; "" if it pins one.
-func moving(ref *sourcev1.GitRepositoryRef) string {
+// movableRef tells which ref of a GitRepository can mean another commit tomorrow; "" if the ref is a commit.
+func movableRef(ref *sourcev1.GitRepositoryRef) string {
 	if ref == nil {
 		ref = &sourcev1.GitRepositoryRef{}
 	}
-	what, name := "branch", orDefault(ref.Branch, "master")
+	what, name := "branch", cmp.Or(ref.Branch, "master")
 	switch {
 	case ref.Commit != "":
 		return ""
@@ -250,13 +251,13 @@ func moving(ref *sourcev1.GitRepositoryRef) string {
 	return fmt.Sprintf(": the %s %s can move", what, safetext.Brief(name, 60))
 }
 
-// plainText matches what can be pasted into a shell. Addresses and refs come from a merge request.
-var plainText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~:/@%+-]*$`)
+// shellSafe matches what can be pasted into a shell without quotes. Addresses and refs come from a merge request.
+var shellSafe = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~:/@%+-]*$`)
 
-// adding is the command that declares and pins the repository of a GitRepository.
-func adding(key Key, repo *sourcev1.GitRepository) string {
+// addCommand returns the command that declares and pins the repository of a GitRepository.
+func addCommand(key Key, repo *sourcev1.GitRepository) string {
 	plain := func(text, otherwise string) string {
-		if plainText.MatchString(text) {
+		if shellSafe.MatchString(text) {
 			return text
 		}
 		return otherwise

@@ -63,18 +63,19 @@ type step struct {
 	ResourcesTemplate string           `json:"resourcesTemplate"`
 }
 
-// errServer is a ResourceSet whose inputs are not in Git. The commit lacks none of the objects that it brings.
+// errServer means that a ResourceSet takes inputs from a server. Its objects are not in the commit, so the commit does
+// not lack them either.
 var errServer = errors.New("asks a server for its inputs (leave the ResourceSet out with spec.import ignore)")
 
-// errLate is a unit that must be read after all others: a ResourceSet that selects its providers by labels, or a unit
-// with an optional reference to an object that is not known yet.
+// errLate means that a unit must be read after all others: it is a ResourceSet that selects its providers by labels, or
+// it has an optional reference to an object that is not known yet.
 var errLate = errors.New("it is read after the other units")
 
 // Two ids such as the operator makes. They differ in every digit, in length and in the remainder of every division, so
 // objects that depend on the id differ too.
 const oneID, otherID = "999999999", "1000000000"
 
-// expandSet reads a ResourceSet. The objects that it brings are at its own place.
+// expandSet builds a ResourceSet. The objects that it brings have the origin of the ResourceSet.
 func (c *cluster) expandSet(ctx context.Context, p pending) (expansion, error) {
 	if strings.EqualFold(p.object.Annotation(annotationReconcile), "disabled") {
 		c.unit(p).Suspended = true
@@ -93,7 +94,7 @@ func (c *cluster) expandSet(ctx context.Context, p pending) (expansion, error) {
 			return expansion{}, err
 		}
 	}
-	sources, err := c.sets.sources(k, &set)
+	sources, err := c.sets.inputSources(k, &set)
 	if err != nil {
 		return expansion{}, err
 	}
@@ -107,7 +108,7 @@ func (c *cluster) expandSet(ctx context.Context, p pending) (expansion, error) {
 	for _, d := range set.Spec.DependsOn {
 		if on := (Key{
 			Group: manifest.GroupOf(d.APIVersion), Kind: d.Kind,
-			Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name,
+			Namespace: cmp.Or(d.Namespace, k.Namespace), Name: d.Name,
 		}); expands(on) {
 			u.DependsOn = append(u.DependsOn, on)
 		}
@@ -132,8 +133,9 @@ func (c *cluster) expandSet(ctx context.Context, p pending) (expansion, error) {
 	return out, nil
 }
 
-// resources builds the objects of a ResourceSet.
-func (set *resourceSet) resources(ctx context.Context, sources []source) ([]manifest.Object, error) {
+// resources builds the objects of a ResourceSet. If it has providers, it builds them with several ids, because the ids
+// of providers are not in Git, and refuses a ResourceSet whose objects depend on them.
+func (set *resourceSet) resources(ctx context.Context, sources []inputSource) ([]manifest.Object, error) {
 	steps := set.Spec.Steps
 	single := step{Resources: set.Spec.Resources, ResourcesTemplate: set.Spec.ResourcesTemplate}
 	if len(steps) == 0 {
@@ -150,24 +152,23 @@ func (set *resourceSet) resources(ctx context.Context, sources []source) ([]mani
 		}
 	}
 	rounds := templates.NewRounds(functions())
-	build := func(id string) ([]manifest.Object, error) {
+	withID := func(id string) ([]manifest.Object, error) {
 		inputs, err := combined(ctx, set, sources, id)
 		if err != nil {
 			return nil, err
 		}
 		return set.build(ctx, rounds, steps, inputs)
 	}
-	out, err := build(oneID)
-	if len(sources) == 1 || ctx.Err() != nil {
+	out, err := withID(oneID)
+	if len(sources) == 1 || ctx.Err() != nil { // the only source is the ResourceSet itself
 		return out, err
 	}
-	// The ids of providers are not known. The objects must be the same with every id, and the templates must not ask
-	// for one.
-	other, otherErr := build(otherID)
+	// The objects must be the same with every id, and the templates must not ask for one.
+	other, otherErr := withID(otherID)
 	if fmt.Sprint(err) != fmt.Sprint(otherErr) || !reflect.DeepEqual(out, other) {
 		return nil, cmp.Or(ctx.Err(), errUID)
 	}
-	if _, without := build(""); without != nil && strings.Contains(without.Error(), `map has no entry for key "id"`) &&
+	if _, without := withID(""); without != nil && strings.Contains(without.Error(), `map has no entry for key "id"`) &&
 		fmt.Sprint(err) != without.Error() {
 		return nil, errUID
 	}
@@ -185,7 +186,7 @@ func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, ste
 		inputs = []map[string]any{nil}
 	}
 	var out []manifest.Object
-	in := map[Key]string{} // the step of each object
+	stepOf := map[Key]string{}
 	for n := range steps {
 		objects, err := steps[n].build(ctx, rounds, inputs)
 		if err != nil && len(set.Spec.Steps) > 0 {
@@ -196,7 +197,7 @@ func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, ste
 		}
 		for _, o := range objects {
 			at := keyOf(o)
-			if first, twice := in[at]; twice {
+			if first, twice := stepOf[at]; twice {
 				return nil, fmt.Errorf("spec.steps: %s is in the steps %s and %s", at, first, steps[n].Name)
 			}
 			if err := refused(o); err != nil {
@@ -205,14 +206,15 @@ func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, ste
 			out = append(out, stamped(o, set.Spec.CommonMetadata.Labels, set.Spec.CommonMetadata.Annotations))
 		}
 		for _, o := range objects {
-			in[keyOf(o)] = steps[n].Name
+			stepOf[keyOf(o)] = steps[n].Name
 		}
 	}
 	return out, nil
 }
 
-// build executes the templates of a step for each set of inputs. Of several objects with one identity the first counts;
-// the operator ignores objects whose reconciliation is disabled, except in resources of a ResourceSet without inputs.
+// build executes the templates of a step for each set of inputs. Of several objects with one identity, the first
+// counts. As in the operator, objects whose reconciliation is disabled do not, except in resources of a ResourceSet
+// without inputs.
 func (s *step) build(ctx context.Context, rounds *templates.Rounds, inputs []map[string]any) ([]manifest.Object,
 	error,
 ) {
@@ -256,7 +258,7 @@ func (s *step) build(ctx context.Context, rounds *templates.Rounds, inputs []map
 	return out, nil
 }
 
-// refused reports an object that the operator completes with content of the cluster.
+// refused returns an error for an object that the operator completes with content of the cluster.
 func refused(o manifest.Object) error {
 	for _, name := range []string{annotationCopy, annotationConvert} {
 		if o.Annotation(name) != "" {
@@ -269,7 +271,8 @@ func refused(o manifest.Object) error {
 	return nil
 }
 
-// hasChecksum looks at every metadata of an object, such as that of a template of Pods.
+// hasChecksum reports whether a metadata of an object, such as that of its template of Pods, has the annotation
+// checksumFrom.
 func hasChecksum(v any) bool {
 	switch v := v.(type) {
 	case []any:

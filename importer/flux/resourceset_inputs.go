@@ -24,11 +24,11 @@ const (
 	maxPermuted     = 1 << 20 // values in all permutations together
 )
 
-// sets reads the ResourceSets of a cluster.
+// sets reads the inputs of the ResourceSets of a cluster.
 type sets struct {
-	objects    map[Key]manifest.Object // of the cluster
-	reads      map[Key][]string        // of the unit that brings a provider
-	selections []selection             // what the selectors have found
+	objects    map[Key]manifest.Object // of the cluster; shared with it
+	reads      map[Key][]string        // by provider: of the unit that brings it
+	selections []selection             // what the selectors have found, for recheckSelectors
 }
 
 // provider is an object with sets of inputs: the ResourceSet itself or a ResourceSetInputProvider.
@@ -37,26 +37,26 @@ type provider struct {
 	sets []map[string]any
 }
 
-// source is what a provider takes its inputs from.
-type source struct {
+// inputSource has the inputs that a provider gives, as they are written.
+type inputSource struct {
 	key    Key
 	field  string // for errors
 	values []map[string]any
 }
 
-// sources returns those of a ResourceSet: its own inputs, and those of its providers.
-func (s *sets) sources(k Key, set *resourceSet) ([]source, error) {
+// inputSources returns the inputs of a ResourceSet: its own, then those of its providers.
+func (s *sets) inputSources(k Key, set *resourceSet) ([]inputSource, error) {
 	found, err := s.providers(k, set.Spec.InputsFrom)
 	if err != nil {
 		return nil, err
 	}
-	all := []source{{k, "spec.inputs", set.Spec.Inputs}}
+	all := []inputSource{{k, "spec.inputs", set.Spec.Inputs}}
 	for _, key := range found {
-		values, err := s.static(key)
+		values, err := s.staticInputs(key)
 		if err != nil {
 			return nil, fmt.Errorf("spec.inputsFrom: %w", err)
 		}
-		all = append(all, source{
+		all = append(all, inputSource{
 			key, "spec.inputsFrom: " + key.String() + ": spec.defaultValues",
 			[]map[string]any{values},
 		})
@@ -64,9 +64,9 @@ func (s *sets) sources(k Key, set *resourceSet) ([]source, error) {
 	return all, nil
 }
 
-// combined returns new sets of inputs, combined as spec.inputStrategy says. Those of a ResourceSetInputProvider have an
-// id, if it is not "".
-func combined(ctx context.Context, set *resourceSet, sources []source, id string) ([]map[string]any, error) {
+// combined returns new sets of inputs, combined as spec.inputStrategy says. Each set of a ResourceSetInputProvider gets
+// the id, or no id if it is "".
+func combined(ctx context.Context, set *resourceSet, sources []inputSource, id string) ([]map[string]any, error) {
 	all := make([]provider, len(sources))
 	for n, from := range sources {
 		all[n].key = from.key
@@ -74,10 +74,12 @@ func combined(ctx context.Context, set *resourceSet, sources []source, id string
 			if err := all[n].add(values); err != nil {
 				return nil, fmt.Errorf("%s: %w", from.field, err)
 			}
-			if last := all[n].sets[len(all[n].sets)-1]; from.key.Kind == kindInputProvider && id == "" {
+			if from.key.Kind != kindInputProvider {
+				continue
+			}
+			last := all[n].sets[len(all[n].sets)-1]
+			if last["id"] = id; id == "" {
 				delete(last, "id")
-			} else if from.key.Kind == kindInputProvider {
-				last["id"] = id
 			}
 		}
 	}
@@ -95,8 +97,8 @@ func combined(ctx context.Context, set *resourceSet, sources []source, id string
 	}
 }
 
-// add adds a set of inputs. Templates may change it, so it is a copy. Like the operator's, it comes from JSON: an
-// integer beyond int64 is a float64.
+// add adds a copy of a set of inputs, because templates may change it. The copy goes through JSON like the operator's,
+// so an integer beyond int64 becomes a float64.
 func (p *provider) add(values map[string]any) error {
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -117,7 +119,7 @@ func (p *provider) add(values map[string]any) error {
 	return nil
 }
 
-// providers returns the providers that spec.inputsFrom names or selects, by name, each once.
+// providers returns the providers that spec.inputsFrom names or selects, sorted by key, each once.
 func (s *sets) providers(of Key, refs []inputsFrom) ([]Key, error) {
 	found := map[Key]bool{}
 	var selections []selection // of this attempt: another one follows if a provider is missing
@@ -146,20 +148,21 @@ func (s *sets) providers(of Key, refs []inputsFrom) ([]Key, error) {
 	return slices.SortedStableFunc(maps.Keys(found), compareKeys), nil
 }
 
-// selection is the outcome of a selector, which may be another one when all objects of the cluster are known.
+// selection is what a selector has found. It may find more when all objects of the cluster are known.
 type selection struct {
 	of       Key
 	selector labels.Selector
 	found    map[Key]bool
 }
 
+// selected returns the providers that a selector finds now.
 func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool {
 	out := map[Key]bool{}
 	for key, o := range s.objects {
 		if key.Group != groupOperator || key.Kind != kindInputProvider || key.Namespace != namespace {
 			continue
 		}
-		// the API server refuses labels that are no texts: here they are missing or empty
+		// the API server refuses labels that are no texts: here they count as empty
 		metadata, _ := o["metadata"].(map[string]any)
 		values, _ := metadata["labels"].(map[string]any)
 		set := labels.Set{}
@@ -196,26 +199,30 @@ func (c *cluster) recheckSelectors() {
 	}
 }
 
-// unreadUnit returns a unit that may bring what has matches and is not built, and why it is not built; "" if there is
-// none.
-func (c *cluster) unreadUnit(has func(name string, data []byte) bool) (k Key, why string) {
+// unreadUnit returns a unit that was not built and may contain what match accepts, and why it was not built. why is ""
+// if there is no such unit.
+func (c *cluster) unreadUnit(match func(name string, data []byte) bool) (k Key, why string) {
 	for _, k := range c.order {
+		if k.Kind == kindHelmRelease { // it brings no objects that others refer to
+			continue
+		}
 		u := c.units[k]
 		spec, _ := u.object["spec"].(map[string]any)
-		switch failed := u.Err != nil && !errors.Is(u.Err, errElsewhere) && spec["kubeConfig"] == nil; {
-		case k.Kind == kindHelmRelease || !failed && !u.Suspended || !c.mayContain(u.object, has):
-		case failed:
-			return k, "cannot be built"
-		default:
-			return k, "is suspended"
+		failed := u.Err != nil && !errors.Is(u.Err, errElsewhere) && spec["kubeConfig"] == nil
+		if !failed && !u.Suspended || !c.mayContain(u.object, match) {
+			continue
 		}
+		if failed {
+			return k, "cannot be built"
+		}
+		return k, "is suspended"
 	}
 	return Key{}, ""
 }
 
-// static returns the inputs of a ResourceSetInputProvider.
+// staticInputs returns the inputs of a ResourceSetInputProvider. It refuses one whose inputs are not in the commit.
 // https://fluxoperator.dev/docs/crd/resourcesetinputprovider/
-func (s *sets) static(key Key) (map[string]any, error) {
+func (s *sets) staticInputs(key Key) (map[string]any, error) {
 	var in struct {
 		Spec struct {
 			Type          string         `json:"type"`
@@ -235,8 +242,8 @@ func (s *sets) static(key Key) (map[string]any, error) {
 	return in.Spec.DefaultValues, nil
 }
 
-// permuted returns every combination of one set of each provider, below the provider's name. Without empty, providers
-// that have no set are left out.
+// permuted returns every combination of one set of each provider, as a mapping from the provider's name to its set.
+// Providers without a set are left out; with empty, they count, and there is no combination.
 func permuted(ctx context.Context, all []provider, empty bool) ([]map[string]any, error) {
 	var names []string
 	var from []provider

@@ -1,10 +1,10 @@
 package flux
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -15,22 +15,25 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// errElsewhere is a source that is neither this repository nor one that the fleet declares. What it holds is not known.
+// errElsewhere means that a source is neither this repository nor one that the fleet declares. What it holds is not
+// known.
 var errElsewhere = errors.New("is not this repository, so its content is not rendered")
 
 // source finds the artifact of a Kustomization.
 func (c *cluster) source(namespace string, ref kustomizev1.CrossNamespaceSourceReference) (*artifact, error) {
 	if ref.Kind == kindExternalArtifact {
-		return c.generatedArtifact(orDefault(ref.Namespace, namespace), ref.Name)
+		return c.generatedArtifact(cmp.Or(ref.Namespace, namespace), ref.Name)
 	}
 	return c.artifactOf(sourceKey(namespace, ref))
 }
 
+// sourceKey returns the key of the source that a Kustomization names.
 func sourceKey(namespace string, ref kustomizev1.CrossNamespaceSourceReference) Key {
-	return Key{Group: groupSource, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, namespace), Name: ref.Name}
+	return Key{Group: groupSource, Kind: ref.Kind, Namespace: cmp.Or(ref.Namespace, namespace), Name: ref.Name}
 }
 
-// artifactOf returns the files of a source, if it is this repository or one that the fleet declares.
+// artifactOf returns the files of a source, if it is this repository or one that the fleet declares. It keeps those
+// that it found for the cluster.
 func (c *cluster) artifactOf(key Key) (*artifact, error) {
 	if a, ok := c.artifacts[key]; ok {
 		return a, nil
@@ -61,7 +64,8 @@ func (c *cluster) artifactOf(key Key) (*artifact, error) {
 	return a, nil
 }
 
-// gitRepository returns the object; one without a spec for the cluster's own if that is not in Git.
+// gitRepository returns a GitRepository. The Flux Operator makes the cluster's own one, which is then not in Git: it
+// has no spec here.
 func (c *cluster) gitRepository(key Key) (*sourcev1.GitRepository, error) {
 	out := &sourcev1.GitRepository{}
 	o, ok := c.objects[key]
@@ -156,7 +160,8 @@ func (c *cluster) own(key Key, repo *sourcev1.GitRepository) bool {
 	return giturl.Key(repo.Spec.URL) == giturl.Key(self.Spec.URL) && refText(repo) == refText(&self)
 }
 
-// refName is the full name of the branch or tag that a GitRepository fetches; "" if it is another kind of reference.
+// refName returns the full name of the branch or tag that a GitRepository fetches; "" for a commit or a range of
+// versions.
 func refName(repo *sourcev1.GitRepository) string {
 	switch r := repo.Spec.Reference; {
 	case r == nil:
@@ -170,11 +175,11 @@ func refName(repo *sourcev1.GitRepository) string {
 	case r.Tag != "":
 		return tagPrefix + r.Tag
 	default:
-		return branchPrefix + orDefault(r.Branch, "master")
+		return branchPrefix + cmp.Or(r.Branch, "master")
 	}
 }
 
-// refText is equal for GitRepositories that fetch the same reference.
+// refText returns a text that is equal for GitRepositories with the same reference.
 func refText(repo *sourcev1.GitRepository) string {
 	if r := repo.Spec.Reference; r != nil {
 		return strings.Join([]string{r.Branch, r.Tag, r.SemVer, r.Name, r.Commit}, "\x00")
@@ -254,7 +259,7 @@ func (c *cluster) copyAll(of Key, g *artifactGenerator, index int) (map[string]s
 			}
 			a, err := c.artifactOf(Key{
 				Group: groupSource, Kind: s.Kind,
-				Namespace: orDefault(s.Namespace, of.Namespace), Name: s.Name,
+				Namespace: cmp.Or(s.Namespace, of.Namespace), Name: s.Name,
 			})
 			if err != nil {
 				return nil, err
@@ -264,19 +269,20 @@ func (c *cluster) copyAll(of Key, g *artifactGenerator, index int) (map[string]s
 		if from == nil {
 			return nil, fmt.Errorf("copy: there is no source with the alias %q", alias)
 		}
-		if clean := path.Clean("/" + to); strings.Contains(to, "..") || clean == "" {
+		if strings.Contains(to, "..") {
 			return nil, fmt.Errorf("copy: %q leaves the artifact", rule.To)
 		}
 		if to == "" {
 			to = "./"
 		}
-		if err := copied(from, pattern, to, rule.Exclude, files); err != nil {
+		if err := copyFiles(from, pattern, to, rule.Exclude, files); err != nil {
 			return nil, err
 		}
 	}
 	return files, nil
 }
 
+// compareKeys orders keys by group, kind, namespace and name.
 func compareKeys(a, b Key) int {
 	return strings.Compare(a.Group+"/"+a.Kind+"/"+a.Namespace+"/"+a.Name, b.Group+"/"+b.Kind+"/"+b.Namespace+"/"+b.Name)
 }
@@ -292,7 +298,7 @@ func isReferred(k Key) bool {
 	return k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret)
 }
 
-// remember registers what other objects refer to.
+// remember registers those objects that others refer to. reads are the files that the unit which brings them read.
 func (c *cluster) remember(objects []manifest.Object, reads []string) {
 	for _, o := range objects {
 		k := keyOf(o)

@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -17,42 +18,24 @@ import (
 
 const substituteKey = "kustomize.toolkit.fluxcd.io/substitute"
 
-// variable is what a name may look like, as in github.com/fluxcd/pkg/kustomize.
-var variable = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
+// variableName matches the name of a variable, as in github.com/fluxcd/pkg/kustomize.
+var variableName = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
 
-// expression is a reference as envsubst reads it; the first group is the name.
-var expression = regexp.MustCompile(`\$\{([_[:alpha:]][_[:alpha:][:digit:]]*)([^}]*)\}`)
+// variableReference matches a reference as envsubst reads it; the first group is the name.
+var variableReference = regexp.MustCompile(`\$\{([_[:alpha:]][_[:alpha:][:digit:]]*)([^}]*)\}`)
 
 // variables are what postBuild substitutes.
 type variables struct {
 	values map[string]string
-	// sealed are the names that a SOPS-encrypted Secret defines. Their references stay as they are, for
-	// kustomize-controller to replace where the key is.
+	// sealed has the names that a SOPS-encrypted Secret defines. Their references stay as they are:
+	// kustomize-controller has the key and replaces them.
 	sealed map[string]string // name → Secret
 	always bool              // references are replaced even if there is no variable
 	strict bool              // a reference to a variable that is not set is an error
 }
 
-// missingError is a reference to an object that was not found in Git (yet).
-type missingError struct {
-	field string
-	key   Key
-}
-
-func (e *missingError) Error() string {
-	if e.key.Kind == kindExternalArtifact {
-		return fmt.Sprintf("%s: no ArtifactGenerator of the cluster makes it", e.key)
-	}
-	if e.field == "" { // the caller names it
-		return fmt.Sprintf("%s is not in Git (add it)", e.key)
-	}
-	if e.key.Kind == kindConfigMap || e.key.Kind == kindSecret {
-		return fmt.Sprintf("%s: %s is not in Git (add it, or set optional: true)", e.field, e.key)
-	}
-	return fmt.Sprintf("%s: %s is not in Git (add it)", e.field, e.key) // never optional
-}
-
-// load reads the variables of a Kustomization; inline ones win.
+// load reads the variables of a Kustomization. Those of spec.postBuild.substitute win over those of ConfigMaps and
+// Secrets, which it takes from c.objects.
 func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables, error) {
 	out := variables{
 		values: map[string]string{}, sealed: map[string]string{},
@@ -89,7 +72,7 @@ func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables
 		out.values[name] = strings.ReplaceAll(value, "\n", "")
 	}
 	for name := range out.values {
-		if !variable.MatchString(name) {
+		if !variableName.MatchString(name) {
 			return out, fmt.Errorf("spec.postBuild: %q is not a variable name (letters, digits and _, no digit first)",
 				name)
 		}
@@ -97,7 +80,7 @@ func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables
 	return out, nil
 }
 
-// dataOf returns the data of a ConfigMap or Secret, decoded. encrypted says that SOPS has encrypted the values.
+// dataOf returns the data of a ConfigMap or Secret, decoded. If SOPS has encrypted the values, they stay as they are.
 func dataOf(o manifest.Object) (data map[string]string, encrypted bool, err error) {
 	data = map[string]string{}
 	_, encrypted = o["sops"].(map[string]any)
@@ -123,8 +106,8 @@ func dataOf(o manifest.Object) (data map[string]string, encrypted bool, err erro
 }
 
 // substitute replaces the variables in an object, as SubstituteVariables of github.com/fluxcd/pkg/kustomize does: in
-// the object's YAML text, so that `replicas: ${count}` becomes a number. used collects the sealed names that the object
-// refers to.
+// the object's YAML text, so that `replicas: ${count}` becomes a number. It adds to used the sealed names that the
+// object refers to.
 func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest.Object, error) {
 	if len(v.values)+len(v.sealed) == 0 && !v.always || o.Annotation(substituteKey) == "disabled" ||
 		label(o, substituteKey) == "disabled" {
@@ -134,15 +117,15 @@ func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest
 	if err != nil {
 		return nil, err
 	}
-	escaped := expression.ReplaceAllStringFunc(string(text), func(ref string) string {
-		name := expression.FindStringSubmatch(ref)[1]
+	escaped := variableReference.ReplaceAllStringFunc(string(text), func(ref string) string {
+		name := variableReference.FindStringSubmatch(ref)[1]
 		if _, ok := v.sealed[name]; !ok {
 			return ref
 		}
 		used[name] = true
 		return "$" + ref // $${name} stays as ${name}
 	})
-	asked, missing := "", false // the library stops at the first variable that it misses
+	asked, missing := "", false // of the last variable: the library stops at the first one that is missing
 	replaced, err := envsubst.Eval(escaped, func(name string) (string, bool) {
 		value, ok := v.values[name]
 		asked, missing = name, !ok
@@ -171,6 +154,7 @@ func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest
 	return out, nil
 }
 
+// label returns a label of an object; "" if it is missing or no text.
 func label(o manifest.Object, key string) string {
 	metadata, _ := o["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
@@ -192,9 +176,9 @@ func (v variables) notes(used map[string]bool) []string {
 	return out
 }
 
-// stamped returns an object with labels and annotations as Flux's controllers apply it, with those of
-// spec.commonMetadata. A null is an empty text, as a variable without a value leaves one. Flux does not read labels of
-// which one is a number or a bool, so common ones replace them all. It changes a copy: builds are shared.
+// stamped returns a copy of an object with the labels and annotations that Flux's controllers apply: its own, and those
+// of spec.commonMetadata. A null becomes an empty text; a variable with an empty value leaves one. If one label of the
+// object is a number or a bool, Flux reads none of them, so the common labels replace them all.
 func stamped(o manifest.Object, labels, annotations map[string]string) manifest.Object {
 	for field, add := range map[string]map[string]string{"labels": labels, "annotations": annotations} {
 		metadata, _ := o["metadata"].(map[string]any)
@@ -216,7 +200,7 @@ func stamped(o manifest.Object, labels, annotations map[string]string) manifest.
 }
 
 // texts returns a copy of labels or annotations in which every null is an empty text, and reports whether there was a
-// null. It returns nil if another value is no text.
+// null. The copy is empty if another value is no text.
 func texts(own map[string]any) (values map[string]any, nulls bool) {
 	values = make(map[string]any, len(own))
 	for k, v := range own {
@@ -230,4 +214,44 @@ func texts(own map[string]any) (values map[string]any, nulls bool) {
 		}
 	}
 	return values, nulls
+}
+
+// unsetError is a reference to a variable that is not set and has no default.
+type unsetError struct {
+	object Key
+	name   string
+	at     Origin // of the reference; zero if it is not known
+}
+
+func (e *unsetError) Error() string {
+	where := ""
+	if e.at.File != "" {
+		where = e.at.String() + ": "
+	}
+	return fmt.Sprintf("%s%s: spec.postBuild: the variable %s is not set (set it, give it a default as in ${%s:=}, keep the text with $${%s}, or set strictPostBuildSubstitutions: false in spec.import[].flux)",
+		where, e.object, e.name, e.name, e.name)
+}
+
+// mentioning finds a reference to a variable in the files that a build read. Of several files, the one that may have
+// the object counts.
+func (c *cluster) mentioning(e *unsetError, reads []string) Origin {
+	var out Origin
+	for _, name := range reads {
+		data, err := c.tree.ReadFile(name)
+		if err != nil {
+			continue // the build has read it
+		}
+		at := bytes.Index(data, []byte("${"+e.name))
+		if at < 0 {
+			continue
+		}
+		here := Origin{File: name, Line: bytes.Count(data[:at], []byte("\n")) + 1}
+		if bytes.Contains(data, []byte(e.object.Name)) && bytes.Contains(data, []byte(e.object.Kind)) {
+			return here
+		}
+		if out.File == "" {
+			out = here
+		}
+	}
+	return out
 }

@@ -37,7 +37,7 @@ type artifact struct {
 	digests map[string]string   // of the names of directories, for namesDigest
 
 	of         *content            // whose files a GitRepository's artifact has; nil for another artifact
-	left       map[string][]string // see leftOut
+	left       map[string][]string // by chart; see leftOut
 	submodules []string            // of the repository, which source-controller checks out and the artifact lacks
 }
 
@@ -57,7 +57,7 @@ func newArtifact(tree Tree, files map[string]string) *artifact {
 	return a
 }
 
-// original is the path in the commit of a file of the artifact; the path itself for a directory.
+// original returns the path in the commit of a file of the artifact, and the path itself for anything else.
 func (a *artifact) original(name string) string {
 	if from, ok := a.files[name]; ok {
 		return from
@@ -93,8 +93,8 @@ func (a *artifact) isFile(name string) bool { _, ok := a.files[name]; return ok 
 // names lists a directory.
 func (a *artifact) names(dir string) []string { return a.dirs[dir] }
 
-// missingSubmodule returns a submodule whose files would be among those that Flux builds without a kustomization; ""
-// for none.
+// missingSubmodule returns a submodule below a directory that has no kustomization: Flux builds the submodule's files
+// too, and the artifact lacks them. It returns "" if there is none.
 func (a *artifact) missingSubmodule(dir string) string {
 	if _, ok := kustomizationFile(a, dir); ok { // it names its files, and one that is missing is an error
 		return ""
@@ -117,7 +117,7 @@ func (a *artifact) namesDigest(dir string) string {
 	return known
 }
 
-// kind is "directory", "file", or "" for a path that is neither.
+// kind returns "directory", "file", or "" for a path that is neither.
 func (a *artifact) kind(name string) string {
 	switch {
 	case a.isDir(name):
@@ -128,7 +128,7 @@ func (a *artifact) kind(name string) string {
 	return ""
 }
 
-// view is an artifact as a build sees it.
+// view is an artifact as a build sees it: the artifact itself, or a recorder of what the build asks.
 type view interface {
 	kustomize.Tree
 	isDir(name string) bool
@@ -141,7 +141,7 @@ type view interface {
 const maxFiles = 500_000
 
 // list lists the files, links and submodules of a repository, by their paths in it. It leaves out the directories that
-// skip matches. Symbolic links are no part of an artifact: source-controller leaves out what is no regular file.
+// skip matches. Links are separate, because source-controller puts only regular files into an artifact.
 func list(tree Tree, out *content, skip func(dir string) bool) error {
 	var walk func(dir string) error
 	walk = func(dir string) error {
@@ -173,11 +173,11 @@ func list(tree Tree, out *content, skip func(dir string) bool) error {
 	return walk(".")
 }
 
-// domain is where the patterns of an artifact apply. It is not empty, because sourceignore takes an empty one for any
-// place.
+// domain returns the path at which the patterns of an artifact apply. It is not empty, because in package sourceignore
+// a pattern with an empty domain applies everywhere.
 func domain() []string { return []string{"artifact"} }
 
-// repository is the artifact that source-controller makes of a repository for a GitRepository. Clusters share it.
+// repository returns the artifact that source-controller makes of a repository for a GitRepository. Clusters share it.
 func (i *Importer) repository(of *content, spec *sourcev1.GitRepositorySpec) (*artifact, error) {
 	ignore := "default"
 	if spec.Ignore != nil {
@@ -188,7 +188,7 @@ func (i *Importer) repository(of *content, spec *sourcev1.GitRepositorySpec) (*a
 	if a, ok := i.repositories[key]; ok {
 		return a, nil
 	}
-	files, err := i.ignoring(of, checkedOut(of.files, spec.SparseCheckout), spec.Ignore)
+	files, err := i.withoutIgnored(of, checkedOut(of.files, spec.SparseCheckout), spec.Ignore)
 	if err != nil {
 		return nil, err
 	}
@@ -217,10 +217,10 @@ func checkedOut(files, sparse []string) []string {
 	return out
 }
 
-// ignoring returns the files of an artifact that source-controller makes of a repository: without those that
-// .sourceignore files, the GitRepository's spec.ignore and Flux's default patterns exclude. It recalls what an import
-// of the same names and patterns excluded.
-func (i *Importer) ignoring(of *content, files []string, spec *string) (map[string]string, error) {
+// withoutIgnored returns those files that source-controller puts into an artifact: path in the artifact → path in the
+// tree. It leaves out files that .sourceignore files, the GitRepository's spec.ignore and Flux's default patterns
+// exclude. Memory keeps what the same names and patterns exclude.
+func (i *Importer) withoutIgnored(of *content, files []string, spec *string) (map[string]string, error) {
 	var patterns []gitignore.Pattern
 	inputs := [][]byte{[]byte("ignoring"), []byte(strings.Join(files, "\x00"))} // of the key in Memory
 	for _, name := range files {
@@ -277,8 +277,9 @@ func (i *Importer) ignoring(of *content, files []string, spec *string) (map[stri
 
 var errGlob = errors.New("bad pattern")
 
-// copied applies the copy rules of an ArtifactGenerator: `@alias/pattern` to `@artifact/dir/`.
-func copied(from map[string]string, pattern, to string, exclude []string, out map[string]string) error {
+// copyFiles applies a copy rule of an ArtifactGenerator, `@alias/pattern` to `@artifact/dir/`, and adds the copies to
+// out.
+func copyFiles(from map[string]string, pattern, to string, exclude []string, out map[string]string) error {
 	for _, p := range append([]string{pattern}, exclude...) {
 		if !doublestar.ValidatePattern(p) || strings.Count(p, "**") > 2 {
 			return fmt.Errorf("%w %q", errGlob, p)

@@ -1,10 +1,6 @@
 package flux
 
 import (
-	"bytes"
-	"errors"
-	"io"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -37,13 +33,9 @@ func (i *Importer) Written() ([]Declared, error) {
 	return out, nil
 }
 
+// declared returns the objects of one file that Written lists.
 func declared(name string, data []byte) (out []Declared) {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var node yaml.Node
-		if err := dec.Decode(&node); errors.Is(err, io.EOF) || err != nil {
-			return out
-		}
+	for node := range documents(data) {
 		var o struct {
 			APIVersion string `yaml:"apiVersion"`
 			Kind       string `yaml:"kind"`
@@ -52,10 +44,7 @@ func declared(name string, data []byte) (out []Declared) {
 			} `yaml:"metadata"`
 			Spec map[string]yaml.Node `yaml:"spec"`
 		}
-		if len(node.Content) == 0 || node.Decode(&o) != nil {
-			continue
-		}
-		if !expands(Key{Group: manifest.GroupOf(o.APIVersion), Kind: o.Kind}) {
+		if node.Decode(&o) != nil || !expands(Key{Group: manifest.GroupOf(o.APIVersion), Kind: o.Kind}) {
 			continue
 		}
 		for _, field := range []string{"sourceRef", "chart", "chartRef", "resources", "resourcesTemplate", "steps"} {
@@ -68,4 +57,5 @@ func declared(name string, data []byte) (out []Declared) {
 			}
 		}
 	}
+	return out
 }
