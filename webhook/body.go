@@ -19,10 +19,10 @@ const (
 	bodyWait   = 5 * time.Second // forges send a payload at once
 	// bodies above this size share one half of the memory, so that a few of them do not block others
 	largeBody     = 1 << 20
-	maxPerSender  = 128  // bodies from one address at once
-	maxUnverified = 1024 // bodies at once from all addresses without a verified webhook
-	maxSenders    = 4096 // cached addresses with a verified webhook
-	verifiedFor   = 24 * time.Hour
+	maxPerSender  = 128            // bodies from one address at once
+	maxUnverified = 1024           // bodies at once from all addresses without a verified webhook
+	maxSenders    = 4096           // cached addresses with a verified webhook
+	verifiedFor   = 24 * time.Hour // that an address stays verified
 )
 
 var (
@@ -40,9 +40,9 @@ type bodies struct {
 
 	mu         sync.Mutex
 	used       int64
-	bySender   map[string]*list.List // of *body, the oldest first
-	unverified *list.List            // of *body, the oldest first
-	verified   *lru.Cache[time.Time]
+	bySender   map[string]*list.List // of *body that are being read, the oldest first
+	unverified *list.List            // those of senders without a verified webhook
+	verified   *lru.Cache[time.Time] // the last verified webhook of a sender
 }
 
 func newBodies(memory int64) *bodies {
@@ -59,16 +59,17 @@ type body struct {
 	known  bool // the sender sent a verified webhook before
 	data   []byte
 
-	places   [2]*list.Element // in bySender and unverified
-	timer    *time.Timer
-	deadline func(time.Time) error // of the connection
+	places   [2]*list.Element      // in the lists of bySender and in unverified; nil if it is not there
+	timer    *time.Timer           // aborts the body
+	deadline func(time.Time) error // sets the read deadline of the connection
 
-	mu   sync.Mutex
-	cut  bool
-	done bool
+	mu      sync.Mutex
+	aborted bool
+	ended   bool // it was read, or reading it failed
 }
 
-// begin registers a body. deadline sets the read deadline of its connection.
+// begin registers a body. deadline sets the read deadline of its connection. If the sender, or all unverified senders,
+// now have too many bodies, begin aborts the oldest of them.
 func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) error) *body {
 	x := &body{all: b, sender: sender, deadline: deadline}
 	b.mu.Lock()
@@ -92,9 +93,9 @@ func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) er
 	}
 	b.mu.Unlock()
 	for _, o := range oldest {
-		o.stop()
+		o.abort()
 	}
-	x.timer = time.AfterFunc(bodyWait, x.stop)
+	x.timer = time.AfterFunc(bodyWait, x.abort)
 	return x
 }
 
@@ -105,7 +106,9 @@ func (b *bodies) noteVerified(sender string, now time.Time) {
 	b.verified.Add(sender, now)
 }
 
-// take reserves n more bytes for a body that already holds some.
+// take reserves n more bytes for a body that already holds some. It returns false if that exceeds the memory that the
+// body may share: three quarters of it if the sender is unverified, half of it for a large body. If the memory is
+// small, bodies above a quarter of it are large.
 func (b *bodies) take(x *body, held, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,21 +126,22 @@ func (b *bodies) take(x *body, held, n int64) bool {
 	return true
 }
 
-// stop aborts the body: its current or next read returns an error.
-func (x *body) stop() {
+// abort makes the current or next read of the body return an error, unless reading has ended.
+func (x *body) abort() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.cut || x.done {
+	if x.aborted || x.ended {
 		return
 	}
-	x.cut = true
-	x.leave()
-	// If the connection does not support deadlines, the reader sees the mark when it gets more bytes.
+	x.aborted = true
+	x.unlist()
+	// A deadline in the past ends the current read. If the connection does not support deadlines, read sees the mark
+	// when more bytes arrive.
 	_ = x.deadline(time.Unix(1, 0))
 }
 
-// leave removes the body from the lists. It is called once.
-func (x *body) leave() {
+// unlist removes the body from the lists. It is called once.
+func (x *body) unlist() {
 	b := x.all
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,28 +155,30 @@ func (x *body) leave() {
 	}
 }
 
-// end marks the body as complete. It returns false if stop aborted it before.
+// end ends the reading of the body, which then cannot be aborted. It returns false if the body was aborted before.
+// Further calls do nothing.
 func (x *body) end() bool {
 	x.timer.Stop()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.cut && !x.done {
-		x.done = true
-		x.leave()
+	if !x.aborted && !x.ended {
+		x.ended = true
+		x.unlist()
 	}
-	return !x.cut
+	return !x.aborted
 }
 
-func (x *body) isCut() bool {
+func (x *body) isAborted() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.cut
+	return x.aborted
 }
 
-// read reads the whole body. The errors are errBusy, errSlow and those of from.
+// read reads the whole body. Its errors are errBusy, errSlow and those of from. Whenever enough bytes have arrived, the
+// sender gets another bodyWait.
 func (x *body) read(from io.Reader) error {
 	defer x.end()
-	next := firstBytes
+	next := firstBytes // size of data at which the timer starts again
 	for {
 		if len(x.data) == cap(x.data) {
 			if err := x.grow(); err != nil {
@@ -182,7 +188,7 @@ func (x *body) read(from io.Reader) error {
 		n, err := from.Read(x.data[len(x.data):cap(x.data)])
 		x.data = x.data[:len(x.data)+n]
 		switch {
-		case x.isCut():
+		case x.isAborted():
 			return errSlow
 		case errors.Is(err, io.EOF):
 			if !x.end() {
@@ -212,7 +218,7 @@ func (x *body) grow() error {
 	return nil
 }
 
-// free returns the memory back.
+// free gives the memory back. The body must not be used afterwards.
 func (x *body) free() {
 	x.end()
 	x.all.mu.Lock()

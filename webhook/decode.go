@@ -10,7 +10,7 @@ import (
 type source interface{ repository() string }
 
 // decode decodes the payload of an event into P, creates its hints, and sets their repository. It reads only the
-// members that P declares. Every error is a *payloadError.
+// members that P declares. Every error is a *payloadError, which names the repository if the payload does.
 func decode[P any, S interface {
 	*P
 	source
@@ -24,6 +24,7 @@ func decode[P any, S interface {
 			return nil, nil
 		}
 	}
+	// Also after an error: p has the members that could be decoded.
 	repository := p.repository()
 	if !validRepository(repository) {
 		repository, err = "", errors.Join(err, errors.New("it names no repository"))

@@ -80,13 +80,7 @@ type githubPushEvent struct {
 }
 
 func githubPush(p *githubPushEvent) ([]hint.Hint, error) {
-	if p.Ref == "" {
-		return nil, errors.New("it has no ref")
-	}
-	if name := pushedBranch(p.Ref, p.After); name != "" {
-		return []hint.Hint{{Kind: hint.Trunk, Ref: name}}, nil
-	}
-	return pushedTag(p.Ref), nil
+	return pushed(p.Ref, p.After)
 }
 
 type githubPullRequestEvent struct {
@@ -129,7 +123,7 @@ func githubComment(p *githubCommentEvent) ([]hint.Hint, error) {
 	c := p.Comment
 	return []hint.Hint{{
 		Kind: hint.Comment, Number: p.Issue.Number, Comment: c.ID,
-		Text: createdText(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body),
+		Text: createdDigest(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body),
 	}}, nil
 }
 
@@ -184,10 +178,11 @@ type githubCheck struct {
 	} `json:"pull_requests"`
 }
 
-// maxRerun limits the hints of one event.
+// maxRerun limits the hints of one event. Further pull requests are not reviewed again.
 const maxRerun = 100
 
-// githubRerun decodes a click on "Re-run". For a check of a fork or of a branch, GitHub lists no pull requests.
+// githubRerun decodes a click on "Re-run". For a check of a fork or of a branch, GitHub lists no pull requests: the
+// repository is swept.
 func githubRerun(p *githubRerunEvent) ([]hint.Hint, error) {
 	if p.Action != "rerequested" {
 		return nil, nil

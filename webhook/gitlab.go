@@ -59,8 +59,8 @@ func (g gitlab) verify(e *Endpoint, h http.Header, body []byte, now time.Time, t
 	return nil
 }
 
-// signed checks `webhook-signature`: HMAC-SHA256 over id, timestamp and body. GitLab sends several signatures
-// while keys are rotated.
+// signed checks `webhook-signature`: HMAC-SHA256 over id, timestamp and body, by one of several keys. GitLab sends
+// several signatures while keys are rotated.
 func (gitlab) signed(e *Endpoint, h http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	id, stamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
@@ -146,13 +146,7 @@ type gitlabPushEvent struct {
 }
 
 func gitlabPush(p *gitlabPushEvent) ([]hint.Hint, error) {
-	if p.Ref == "" {
-		return nil, errors.New("it has no ref")
-	}
-	if name := pushedBranch(p.Ref, p.After); name != "" {
-		return []hint.Hint{{Kind: hint.Trunk, Ref: name}}, nil
-	}
-	return pushedTag(p.Ref), nil
+	return pushed(p.Ref, p.After)
 }
 
 type gitlabMergeRequestEvent struct {
@@ -198,7 +192,7 @@ func gitlabNote(p *gitlabNoteEvent) ([]hint.Hint, error) {
 	}
 	return []hint.Hint{{
 		Kind: hint.Comment, Number: p.MergeRequest.IID, Comment: a.ID,
-		Text: createdText(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note),
+		Text: createdDigest(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note),
 	}}, nil
 }
 

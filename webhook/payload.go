@@ -24,12 +24,13 @@ func (e *payloadError) Error() string { return "payload of " + e.event + ": " + 
 
 func (e *payloadError) Unwrap() error { return e.err }
 
-// unmarshal decodes the members of a payload that v declares, whatever the shape of the others. If one member has
-// another type, the other members are still set.
+// unmarshal decodes the members of a payload that v declares, whatever the shape of the others. If a member has another
+// type, unmarshal sets the other members and returns an error that names that one.
 func unmarshal(payload []byte, v any) error {
 	err := json.Unmarshal(payload, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("%s has the JSON type %s", wrong.Field, strings.Fields(wrong.Value + " ?")[0])
+		kind, _, _ := strings.Cut(wrong.Value, " ") // `number 12` quotes the payload
+		return fmt.Errorf("%s has the JSON type %s", wrong.Field, kind)
 	}
 	if err != nil {
 		return errors.New("it is not JSON")
@@ -68,38 +69,42 @@ func validRepository(path string) bool {
 	return true
 }
 
-// pushedBranch returns the name of the branch that a push moved. It returns "" for tags and for deleted branches.
-func pushedBranch(ref, after string) string {
-	name, ok := strings.CutPrefix(ref, "refs/heads/")
-	if !ok || len(name) > 500 || strings.Trim(after, "0") == "" || strings.ContainsAny(name, "\x00\n\r") {
-		return ""
+// pushed returns the hint for a ref that a push moved to the commit after. There is none for a branch that was deleted,
+// and for refs other than branches and tags. A deleted tag gives a hint, because a fleet may follow the repository's
+// tags.
+func pushed(ref, after string) ([]hint.Hint, error) {
+	branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
+	deleted := strings.Trim(after, "0") == "" // the commit is only zeros
+	switch {
+	case ref == "":
+		return nil, errors.New("it has no ref")
+	case strings.HasPrefix(ref, "refs/tags/"):
+		return []hint.Hint{{Kind: hint.Tag}}, nil
+	case !isBranch || branch == "" || deleted:
+		return nil, nil
+	case len(branch) > maxBranch || strings.ContainsAny(branch, "\x00\n\r"): // a forge has no such branch
+		return nil, nil
 	}
-	return name
+	return []hint.Hint{{Kind: hint.Trunk, Ref: branch}}, nil
 }
 
-// pushedTag returns the hint for a ref that is a tag, also for one that was deleted.
-func pushedTag(ref string) []hint.Hint {
-	if !strings.HasPrefix(ref, "refs/tags/") {
-		return nil
-	}
-	return []hint.Hint{{Kind: hint.Tag}}
-}
+const maxBranch = 500 // bytes of a name
 
-// createdText returns the digest of a comment's text as it was created. It returns "" if the comment was
+// createdDigest returns the digest of a comment's text as it was created. It returns "" if the comment was
 // edited since: the payload then has the text of whoever edited it.
-func createdText(text, created, updated string) string {
+func createdDigest(text, created, updated string) string {
 	if text == "" || created != updated {
 		return ""
 	}
 	return forge.TextDigest(text)
 }
 
-// mayCommand reports whether a comment may contain a command, now or after an edit. A review that Sluice wrote has
-// none: without this check, each review would cost a request for its own comment.
+// mayCommand reports whether the bot must read a comment. It must read any comment, because somebody may edit a command
+// into it, except a review that Sluice wrote: otherwise each review would cost a request for its own comment.
 func mayCommand(text string) bool {
 	return !strings.HasPrefix(text, reviewMarker) || commandPattern.MatchString(text)
 }
 
-// urgent reports whether a comment may contain a command that does not wait for what runs in its repository. The bot
-// later parses the comment and checks the author's rights.
+// urgent reports whether a comment may contain a command that does not wait for the running tasks of its repository.
+// The bot later parses the comment and checks the author's rights.
 func urgent(text string) bool { return urgentPattern.MatchString(text) }

@@ -17,8 +17,8 @@ import (
 type endpoint struct {
 	Config
 	Endpoint
-	decoder decoder
-	bodies  *bodies // shared by all endpoints
+	protocol protocol
+	bodies   *bodies // shared by all endpoints
 }
 
 // Errors of verification. The answer to the sender does not distinguish them.
@@ -35,16 +35,16 @@ const (
 
 // reply is the answer to a webhook.
 type reply struct {
-	status int
-	result string
+	status int    // of HTTP
+	result string // for the sender, Observe and the log
 	event  string // for Observe
-	size   int    // of the body, for the log
+	size   int    // bytes of the body, for the log
 }
 
 // receive answers one webhook.
 func (e *endpoint) receive(g *gin.Context) {
 	began := e.Clock()
-	id, event := e.decoder.identify(g.Request.Header)
+	id, event := e.protocol.identify(g.Request.Header)
 	id, event = cleanHeader(id), cleanHeader(event)
 	a := e.answer(g, id, event)
 	if a.status == http.StatusServiceUnavailable {
@@ -77,8 +77,8 @@ func (e *endpoint) answer(g *gin.Context, id, event string) reply {
 	return out
 }
 
-// verify reads the body within the limits and verifies its signature. It returns the answer to a request that it
-// refuses, and nil for a good one.
+// verify reads the body within the limits and verifies its signature. It returns nil for a verified request, and the
+// answer to any other.
 func (e *endpoint) verify(g *gin.Context, body *body, event string) *reply {
 	refuse := func(status int, result string, size int) *reply {
 		return &reply{status, result, eventUnverified, size}
@@ -106,20 +106,24 @@ func (e *endpoint) verify(g *gin.Context, body *body, event string) *reply {
 		}
 		return refuse(http.StatusBadRequest, "cut off", len(body.data))
 	}
-	if err := e.decoder.verify(&e.Endpoint, g.Request.Header, body.data, e.Clock(), e.Tolerance); err != nil {
+	if err := e.protocol.verify(&e.Endpoint, g.Request.Header, body.data, e.Clock(), e.Tolerance); err != nil {
 		return refuse(http.StatusUnauthorized, "not verified", len(body.data))
 	}
 	return nil
 }
 
-// hints makes hints of a verified webhook. The result is that of the answer if they are stored, or if there are none. A
-// payload that cannot be decoded becomes a sweep: the forge would not send the event again in another shape.
+// hints makes hints of a verified webhook, and returns the result that the answer has unless storing them has another.
+// A payload that cannot be decoded becomes a sweep: the forge would not send the event again in another shape.
 func (e *endpoint) hints(id, event string, body []byte) (hints []hint.Hint, result string) {
-	hints, err := e.decoder.decode(event, body)
-	if wrong, ok := errors.AsType[*payloadError](err); ok {
+	hints, err := e.protocol.decode(event, body)
+	if err != nil {
+		repository := "" // all of the forge
+		if wrong, ok := errors.AsType[*payloadError](err); ok {
+			repository = wrong.repository
+		}
 		e.Log.Warn("cannot decode the payload of a verified webhook, so the repository is swept",
-			"forge", e.Forge, "delivery", id, "repository", wrong.repository, "error", err)
-		return []hint.Hint{{Kind: hint.Sweep, Place: hint.NewPlace("", wrong.repository)}}, "swept"
+			"forge", e.Forge, "delivery", id, "repository", repository, "error", err)
+		return []hint.Hint{{Kind: hint.Sweep, Place: hint.NewPlace("", repository)}}, "swept"
 	}
 	if len(hints) == 0 {
 		return nil, "ignored"
@@ -127,9 +131,9 @@ func (e *endpoint) hints(id, event string, body []byte) (hints []hint.Hint, resu
 	return hints, "accepted"
 }
 
-// store stores the hints of a delivery, unless the delivery is known, and returns accepted as the result. It records
-// the delivery after the hints: a crash in between duplicates a hint and never loses one. It records the id and the
-// digest of the body, so that a replay under another id is known too.
+// store stores the hints of a delivery, unless the delivery is known. Its result is accepted if it stored them. It
+// records the delivery after the hints: a crash in between duplicates a hint and never loses one. It records the id and
+// the digest of the body, so that a replay under another id is known too.
 func (e *endpoint) store(ctx context.Context, id string, body []byte, hints []hint.Hint,
 	accepted string,
 ) (status int, result string) {
@@ -164,6 +168,7 @@ func (e *endpoint) store(ctx context.Context, id string, body []byte, hints []hi
 	return http.StatusAccepted, accepted
 }
 
+// unavailable answers a webhook whose hints are not stored: the forge delivers it again.
 func (e *endpoint) unavailable(err error) (status int, result string) {
 	e.Log.Error("the queue does not store hints", "forge", e.Forge, "error", err)
 	return http.StatusServiceUnavailable, "try again"

@@ -12,6 +12,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,29 +61,25 @@ type Endpoint struct {
 	Signing []string // GitLab's signing secrets: whsec_…
 }
 
-// Config of a Handler.
+// Config configures the handler of New.
 type Config struct {
 	Endpoints []Endpoint
 	Sink      Sink
 	Clock     func() time.Time
 	Log       *slog.Logger
-	MaxBody   int64 // bytes of one body. Default: 25 MiB, GitHub's limit
-	// bytes of all bodies that are being read. Default: 64 MiB, half of it for bodies above 1 MiB
+	MaxBody   int64 // greatest size of a body, in bytes. Default: 25 MiB, GitHub's limit
+	// memory for all bodies that are being read, in bytes. Default: 64 MiB, half of it for bodies above 1 MiB
 	Reading   int64
 	Tolerance time.Duration // greatest age of a signature's timestamp. Default: 5m
-	Within    time.Duration // deadline of the sink. Default: 900ms, because forges give up after some seconds
+	// time in which the sink must store the hints of a webhook. Default: 900ms, because forges give up after some
+	// seconds
+	Within time.Duration
 	// Observe counts a webhook. The event is one of Events, "other", or "unverified"; the event name of an unverified
 	// request is not used.
 	Observe func(forge, event, result string, took time.Duration)
 }
 
-const (
-	maxBody   = 25 << 20
-	reading   = 64 << 20
-	tolerance = 5 * time.Minute
-	within    = 900 * time.Millisecond
-	minSecret = 16 // bytes
-)
+const minSecret = 16 // bytes
 
 // New returns the handler of all endpoints. It refuses an endpoint without a secret, because anybody could
 // send its events.
@@ -90,21 +87,44 @@ func New(c Config) (http.Handler, error) {
 	if c.Sink == nil || c.Clock == nil || c.Log == nil {
 		return nil, errors.New("webhook: Sink, Clock or Log is not set")
 	}
-	if c.MaxBody == 0 {
-		c.MaxBody = maxBody
+	c.setDefaults()
+	r, err := newRouter()
+	if err != nil {
+		return nil, err
 	}
-	if c.Reading == 0 {
-		c.Reading = reading
+	seen := map[string]bool{}
+	bodies := newBodies(c.Reading)
+	var problems []error
+	for _, e := range c.Endpoints {
+		protocol, err := e.check()
+		if err == nil && seen[e.Path] {
+			err = fmt.Errorf("webhook: two forges have the path %s (give each its own name)", e.Path)
+		}
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		seen[e.Path] = true
+		h := &endpoint{Config: c, Endpoint: e, protocol: protocol, bodies: bodies}
+		r.POST(e.Path, h.receive)
 	}
-	if c.Tolerance == 0 {
-		c.Tolerance = tolerance
-	}
-	if c.Within == 0 {
-		c.Within = within
-	}
+	return r, errors.Join(problems...)
+}
+
+// setDefaults sets the fields that have a default and are not set.
+func (c *Config) setDefaults() {
+	c.MaxBody = cmp.Or(c.MaxBody, 25<<20)
+	c.Reading = cmp.Or(c.Reading, 64<<20)
+	c.Tolerance = cmp.Or(c.Tolerance, 5*time.Minute)
+	c.Within = cmp.Or(c.Within, 900*time.Millisecond)
 	if c.Observe == nil {
 		c.Observe = func(string, string, string, time.Duration) {}
 	}
+}
+
+// newRouter returns a router without endpoints. It answers only their exact paths, and logs nothing: Gin's own logs
+// have the query string of a request, and after a panic its headers.
+func newRouter() (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
@@ -115,26 +135,11 @@ func New(c Config) (http.Handler, error) {
 	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context, _ any) {
 		g.AbortWithStatus(http.StatusInternalServerError)
 	}))
-	seen := map[string]bool{}
-	bodies := newBodies(c.Reading)
-	var problems []error
-	for _, e := range c.Endpoints {
-		decoder, err := e.check()
-		if err == nil && seen[e.Path] {
-			err = fmt.Errorf("webhook: two forges have the path %s (give each its own name)", e.Path)
-		}
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		seen[e.Path] = true
-		h := &endpoint{Config: c, Endpoint: e, decoder: decoder, bodies: bodies}
-		r.POST(e.Path, h.receive)
-	}
-	return r, errors.Join(problems...)
+	return r, nil
 }
 
-func (e *Endpoint) check() (decoder, error) {
+// check validates an endpoint and returns the protocol of its kind of forge.
+func (e *Endpoint) check() (protocol, error) {
 	if !strings.HasPrefix(e.Path, "/") || strings.ContainsAny(e.Path, ":*") {
 		return nil, fmt.Errorf("webhook: the path %q of the forge %s does not begin with / or contains : or *", e.Path,
 			e.Forge)
@@ -165,13 +170,14 @@ func (e *Endpoint) check() (decoder, error) {
 	return nil, fmt.Errorf("webhook: the forge %s has the kind %q (github or gitlab)", e.Forge, e.Kind)
 }
 
-// decoder implements what differs between the forges.
-type decoder interface {
+// protocol is what differs between the forges in a webhook.
+type protocol interface {
 	// identify returns the delivery's id and the event's name, as the headers have them.
 	identify(h http.Header) (id, event string)
 	// verify returns an error unless the sender knows a secret of the endpoint.
 	verify(e *Endpoint, h http.Header, body []byte, now time.Time, tolerance time.Duration) error
-	// decode returns the hints of a verified event: none if Sluice does not use the event, and a
-	// *payloadError if the payload does not have the documented shape.
+	// decode returns the hints of a verified event: none if Sluice does not use the event, and a *payloadError if the
+	// payload does not have the documented shape. The hints do not have the forge's name, which a protocol does not
+	// know.
 	decode(event string, body []byte) ([]hint.Hint, error)
 }
