@@ -76,8 +76,9 @@ changes.`,
 	return c
 }
 
+// run compares, prints the review and returns the exit status.
 func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
-	d.Detect, d.Remember, d.Renders, d.PinExact = true, true, true, true // nothing is written
+	d.Detect, d.Remember, d.Renders, d.PinExact = true, true, true, true // for verbs that write no branch
 	s, err := app.Open(ctx, o.Env, d.Options, d.progress(o))
 	if err != nil {
 		return err
@@ -87,10 +88,7 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if err != nil {
 		return err
 	}
-	judging := request.Base.Tree
-	if request.Against != compare.AgainstCommit {
-		judging = request.Head.Tree
-	}
+	judging := judgingTree(request)
 	d.pinFrom(ctx, s, judging)
 	if other, ok := d.otherCluster(ctx, s, request.Head.Tree); ok {
 		return d.clusters(ctx, o, s, request.Head.Tree, other)
@@ -105,8 +103,16 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	return d.status(r)
 }
 
-// pinFrom lets the session ask the servers that the base names or, with trunkAsks, those of the trunk. If that is not
-// known, nobody is asked.
+// judgingTree returns the tree whose policy judges: that of the old side or, where that is not a commit, of the new side.
+func judgingTree(request compare.Request) gitstore.Hash {
+	if request.Against != compare.AgainstCommit {
+		return request.Head.Tree
+	}
+	return request.Base.Tree
+}
+
+// pinFrom lets the session ask the servers that the base names or, with trunkAsks, those of the trunk. If the trunk is
+// not known, nobody is asked.
 func (d *diffOptions) pinFrom(ctx context.Context, s *app.Session, base gitstore.Hash) {
 	if d.trunkAsks {
 		own, err := (&diffOptions{reviewFlags: d.reviewFlags}).request(ctx, s, "")
@@ -118,8 +124,7 @@ func (d *diffOptions) pinFrom(ctx context.Context, s *app.Session, base gitstore
 	s.PinFrom(ctx, base)
 }
 
-// compare reviews what differs. The policy of the tree judging judges: of the old side or, where that is not a commit,
-// of the new side.
+// compare chooses the branches that the comparison reads, and reviews what differs by the policy of the tree judging.
 func (d *diffOptions) compare(ctx context.Context, s *app.Session, request compare.Request,
 	judging gitstore.Hash,
 ) (*report.Review, error) {
