@@ -110,7 +110,25 @@ func (r *Results) summary(b *strings.Builder) {
 			strings.ReplaceAll(strings.ToLower(title(p.Name)), " ", "-"), grouped(t.Units), p.units(), grouped(t.Equal),
 			grouped(t.Different), t.Refused, t.skipped(), p.Date, p.Commit)
 	}
+	b.WriteString("\nDifferences and refusals by their cause:\n\n")
+	for _, p := range r.sorted() {
+		for _, reason := range p.causes() {
+			fmt.Fprintf(b, "- %s, %d: %s\n", title(p.Name), reason.Count, reason.Cause)
+		}
+	}
 	b.WriteString("\n")
+}
+
+// causes counts the differences of a part by cause, most first.
+func (p Part) causes() []Reason {
+	var all Row
+	for _, row := range p.Rows {
+		for _, d := range row.Differences {
+			all.skip(d.Count, d.Cause)
+		}
+	}
+	slices.SortStableFunc(all.NotCompared, func(a, b Reason) int { return b.Count - a.Count })
+	return all.NotCompared
 }
 
 // units is what a part compares.
