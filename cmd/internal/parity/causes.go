@@ -26,7 +26,7 @@ func (c causes) of(text string) string {
 }
 
 // known explains messages of Sluice and of the tools.
-var known = sync.OnceValue(func() causes {
+var known = sync.OnceValue(func() causes { //nolint:gochecknoglobals // compiled once, never changed
 	const (
 		absent = "files are missing: the copy has manifests only, and none above 64 kB"
 		others = "content of another repository or of a moving branch: neither side fetches it here"
