@@ -39,26 +39,47 @@ func Entries(groups []*diff.Group) []*Entry {
 	return out
 }
 
-// groups returns all groups of an entry.
-func (e *Entry) groups() []*diff.Group { return append([]*diff.Group{e.Group}, e.Others...) }
+// Groups returns all groups of an entry.
+func (e *Entry) Groups() []*diff.Group { return append([]*diff.Group{e.Group}, e.Others...) }
 
-// apps returns the names of the entry's apps.
-func (e *Entry) apps() []string {
+// Apps returns the names of the entry's apps.
+func (e *Entry) Apps() []string {
 	var out []string
-	for _, g := range e.groups() {
+	for _, g := range e.Groups() {
 		out = append(out, g.App)
 	}
 	return out
 }
 
-// cause returns the place that all groups of an entry come from; nil if they come from several, or it is not known.
-func (e *Entry) cause() *diff.Cause {
+// Place returns the place that all groups of an entry come from; nil if they come from several, or it is not known.
+func (e *Entry) Place() *diff.Cause {
 	for _, g := range e.Others {
 		if e.Cause == nil || g.Cause == nil || *g.Cause != *e.Cause {
 			return nil
 		}
 	}
 	return e.Cause
+}
+
+// Since says which groups of an entry are new or changed, by their ids: "new", "2 new, 1 changed", or "".
+func (e *Entry) Since(tags map[string]string) string {
+	count := map[string]int{}
+	for _, g := range e.Groups() {
+		if tag := tags[g.ID]; tag != "" {
+			count[tag]++
+		}
+	}
+	var parts []string
+	for _, tag := range []string{"new", "changed"} {
+		switch n := count[tag]; n {
+		case 0:
+		case 1 + len(e.Others):
+			parts = append(parts, tag)
+		default:
+			parts = append(parts, Number(n)+" "+tag)
+		}
+	}
+	return joined(parts...)
 }
 
 // entryKey is equal for groups that are the same change.
@@ -142,8 +163,8 @@ func neutral(names []string, text string) string {
 	return text
 }
 
-// foldEntry folds the objects of an entry: those of the first group, which stand for the objects of the others.
-func (f *Folder) foldEntry(e *Entry) []*Folded {
+// FoldEntry folds the objects of an entry: those of the first group, which stand for the objects of the others.
+func (f *Folder) FoldEntry(e *Entry) []*Folded {
 	out := f.Fold(e.Group)
 	if len(e.Others) == 0 {
 		return out
@@ -160,7 +181,7 @@ func (f *Folder) foldEntry(e *Entry) []*Folded {
 		for i := range g.Objects {
 			if o := &g.Objects[i]; !o.OnlyNoise() {
 				if one := find[neutralKey(g.App, o)]; one != nil {
-					one.Elsewhere++
+					one.Elsewhere = append(one.Elsewhere, AppObject{g.App, o})
 				}
 			}
 		}
@@ -192,7 +213,7 @@ func (e *Entry) appsLine(name naming) string {
 	if len(e.Others) == 0 {
 		return ""
 	}
-	apps := e.apps()
+	apps := e.Apps()
 	shown := apps[:min(maxApps, len(apps))]
 	names := make([]string, len(shown))
 	for i, a := range shown {

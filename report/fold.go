@@ -15,13 +15,19 @@ type Folded struct {
 	*diff.ObjectChange
 	Same      []*diff.ObjectChange
 	Like      *diff.ObjectChange // an object of an earlier group with the same change; its hunk is shown there
-	Elsewhere int                // objects of other apps in the same entry, with the same change
+	Elsewhere []AppObject        // objects of other apps in the same entry, with the same change
 
 	group, likeGroup *diff.Group
 }
 
+// AppObject is a changed object of an app.
+type AppObject struct {
+	App string
+	*diff.ObjectChange
+}
+
 // Objects is the number of objects that a folded one stands for.
-func (f *Folded) Objects() int { return 1 + len(f.Same) + f.Elsewhere }
+func (f *Folded) Objects() int { return 1 + len(f.Same) + len(f.Elsewhere) }
 
 // Folder folds equal changes over all groups of a report. The zero value is not ready: use newFolder.
 type Folder struct {

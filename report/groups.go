@@ -25,37 +25,16 @@ func (m *markdown) summaryLine(e *Entry) string {
 	if text := GroupCounts(e.Group); text != "" {
 		out.WriteString(" — " + text)
 	}
-	if c := e.cause(); c != nil && len(e.Others) > 0 {
+	if c := e.Place(); c != nil && len(e.Others) > 0 {
 		out.WriteString(", from " + htmlCode(c.String()))
 	}
 	if text := e.summary(); text != "" {
 		out.WriteString(": " + htmlProse(text))
 	}
-	if tag := m.tag(e); tag != "" {
+	if tag := e.Since(m.since); tag != "" {
 		out.WriteString(" <b>(" + tag + ")</b>")
 	}
 	return out.String()
-}
-
-// tag says what an entry is since the last reviewed head: new, changed, or as before.
-func (m *markdown) tag(e *Entry) string {
-	tags := map[string]int{}
-	for _, g := range e.groups() {
-		if tag := m.since[g.ID]; tag != "" {
-			tags[tag]++
-		}
-	}
-	var parts []string
-	for _, tag := range []string{"new", "changed"} {
-		switch n := tags[tag]; n {
-		case 0:
-		case 1 + len(e.Others):
-			parts = append(parts, tag)
-		default:
-			parts = append(parts, Number(n)+" "+tag)
-		}
-	}
-	return joined(parts...)
 }
 
 // GroupCounts writes the counts of one cluster.

@@ -56,11 +56,11 @@ func newLadder(m *markdown, groups []*diff.Group) *ladder {
 	l := &ladder{m: m, groups: Entries(groups), ofApp: map[string]int{}}
 	fold := NewFolder()
 	for i, e := range l.groups {
-		for _, app := range e.apps() {
+		for _, app := range e.Apps() {
 			l.ofApp[app]++
 		}
 		l.units = append(l.units, unit{group: i})
-		for _, o := range fold.foldEntry(e) {
+		for _, o := range fold.FoldEntry(e) {
 			l.units = append(l.units, unit{group: i, object: o})
 		}
 	}
@@ -86,7 +86,8 @@ func (l *ladder) climb(room int) {
 func (l *ladder) giveRows(room int) {
 	for len(l.rows) < len(l.groups) {
 		text := ""
-		if e := l.groups[len(l.rows)]; !l.m.rowed || slices.ContainsFunc(e.apps(), func(a string) bool { return l.ofApp[a] > 1 }) {
+		if e := l.groups[len(l.rows)]; !l.m.rowed ||
+			slices.ContainsFunc(e.Apps(), func(a string) bool { return l.ofApp[a] > 1 }) {
 			text = l.m.rowOf(e)
 		}
 		n := size(text)
@@ -285,7 +286,7 @@ func (l *ladder) writeRows(out *strings.Builder, from int) {
 	var c diff.Counts
 	apps := map[string]bool{}
 	for _, e := range l.groups[rest:] {
-		for _, g := range e.groups() {
+		for _, g := range e.Groups() {
 			c.Add(g.Counts, len(g.Clusters))
 			apps[g.App] = true
 		}

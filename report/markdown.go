@@ -260,7 +260,7 @@ type appRow struct {
 func appRows(c *diff.ChangeSet) []*appRow {
 	entry := map[string]*Entry{} // of an app with one group
 	for _, e := range Entries(pointers(c.Groups)) {
-		for _, app := range e.apps() {
+		for _, app := range e.Apps() {
 			entry[app] = e
 		}
 	}

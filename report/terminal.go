@@ -237,7 +237,7 @@ func (t *terminal) groupList(groups []diff.Group) {
 		}
 		t.line()
 		from := ""
-		if c := g.cause(); c != nil && len(g.Others) > 0 {
+		if c := g.Place(); c != nil && len(g.Others) > 0 {
 			from = ", from " + safetext.Line(c.String())
 		}
 		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, g.name(safetext.Line)), " on ",
@@ -249,7 +249,7 @@ func (t *terminal) groupList(groups []diff.Group) {
 			t.line("  clusters differ by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown for ",
 				safetext.Line(g.Example))
 		}
-		objects := fold.foldEntry(g)
+		objects := fold.FoldEntry(g)
 		for j, o := range objects {
 			if left == 0 && !t.o.Full {
 				rest := 0

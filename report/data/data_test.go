@@ -8,6 +8,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -133,6 +134,31 @@ func TestJSONAndItsSchema(t *testing.T) {
 	if err := json.Unmarshal(write(t, data.JSON, sample()), &doc); err != nil || doc.Kind != "Review" ||
 		doc.Changes.Groups[0].Objects[0].ID.Kind != "Deployment" {
 		t.Errorf("the doc is %+v, the error is %v", doc, err)
+	}
+}
+
+// TestEntriesInJSON: equal changes of several apps are one entry, which names their groups and the place that all of
+// them come from.
+func TestEntriesInJSON(t *testing.T) {
+	r := sample()
+	cause := &diff.Cause{File: "charts/web/templates/deployment.yaml", Line: 14}
+	first := r.Changes.Groups[0]
+	first.Cause = cause
+	second, third := first, first
+	second.ID, second.App, third.ID, third.App, third.Clusters = "2", "shop", "3", "other", []string{"b"}
+	r.Changes.Groups = []diff.Group{first, third, second}
+	var doc struct {
+		Entries []data.Entry `json:"entries"`
+	}
+	if err := json.Unmarshal(write(t, data.JSON, r), &doc); err != nil {
+		t.Fatal(err)
+	}
+	want := []data.Entry{
+		{Groups: []string{first.ID, "2"}, Apps: []string{"web", "shop"}, Cause: cause},
+		{Groups: []string{"3"}, Apps: []string{"other"}, Cause: cause},
+	}
+	if !reflect.DeepEqual(doc.Entries, want) {
+		t.Errorf("entries: got %+v, want %+v", doc.Entries, want)
 	}
 }
 

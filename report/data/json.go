@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/report"
 )
 
@@ -26,13 +27,45 @@ type Document struct {
 	// Kind is Review.
 	Kind string `json:"kind" jsonschema:"required,enum=Review"`
 	report.Review
+	// Entries are the changes in the order of the reports. Groups of several apps are one entry if the change is the same.
+	Entries []Entry `json:"entries,omitempty"`
+}
+
+// Entry is one change: a group, with the groups of other apps on which the change is the same.
+type Entry struct {
+	// Groups are the ids of the groups in changes.groups, one for each app.
+	Groups []string `json:"groups" jsonschema:"required"`
+	// Apps are the apps of the groups, in their order.
+	Apps []string `json:"apps" jsonschema:"required"`
+	// Cause is the only changed place that all targets of these groups read; absent if there are several, or it is not
+	// known.
+	Cause *diff.Cause `json:"cause,omitempty"`
+}
+
+func entries(c *diff.ChangeSet) []Entry {
+	if c == nil {
+		return nil
+	}
+	groups := make([]*diff.Group, len(c.Groups))
+	for i := range c.Groups {
+		groups[i] = &c.Groups[i]
+	}
+	var out []Entry
+	for _, e := range report.Entries(groups) {
+		one := Entry{Apps: e.Apps(), Cause: e.Place()}
+		for _, g := range e.Groups() {
+			one.Groups = append(one.Groups, g.ID)
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // JSON writes the review as JSON.
 func JSON(w io.Writer, r *report.Review) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	return enc.Encode(Document{APIVersion: APIVersion, Kind: Kind, Review: *withLists(r)})
+	return enc.Encode(Document{APIVersion: APIVersion, Kind: Kind, Review: *withLists(r), Entries: entries(r.Changes)})
 }
 
 // withLists returns a copy with empty lists instead of nil, so that readers of the JSON find a list in every case.

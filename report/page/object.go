@@ -79,9 +79,10 @@ func (b *builder) object(g *diff.Group, o *report.Folded, id string) *objectView
 		Explain: "sluice explain --app " + quote(g.App) + " --cluster " + quote(g.Example),
 		Noise:   noiseOf(o.ObjectChange),
 	}
-	b.anchor(g, o.ObjectChange, id)
+	b.groups[o.ObjectChange] = g
+	b.anchor(g.App, o.ObjectChange, id)
 	for _, same := range o.Same {
-		b.anchor(g, same, id)
+		b.anchor(g.App, same, id)
 		out.Same = append(out.Same, same.Title())
 	}
 	if o.OldID.Name != "" {
@@ -102,9 +103,9 @@ func (b *builder) object(g *diff.Group, o *report.Folded, id string) *objectView
 }
 
 // anchor names the element that shows an object.
-func (b *builder) anchor(g *diff.Group, o *diff.ObjectChange, id string) {
-	b.anchors[o], b.groups[o] = id, g
-	if key := g.App + "\x00" + o.Title(); b.ids[key] == "" {
+func (b *builder) anchor(app string, o *diff.ObjectChange, id string) {
+	b.anchors[o] = id
+	if key := app + "\x00" + o.Title(); b.ids[key] == "" {
 		b.ids[key] = id
 	}
 }

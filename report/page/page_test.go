@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/report/page"
 )
@@ -201,4 +203,92 @@ func TestArrowsAreDrawn(t *testing.T) {
 		strings.Contains(html, "<b>2") || strings.Contains(html, "\u202e") {
 		t.Error("a text with an arrow is not escaped")
 	}
+}
+
+// TestEqualChangesOfApps: a change that is the same on several apps is there once, with the place that it comes from
+// and the apps, also for the links of findings and in the tree.
+func TestEqualChangesOfApps(t *testing.T) {
+	apps := []string{"cart", "catalog", "checkout"}
+	r := oneLineOf(apps)
+	doc := parse(t, render(t, r))
+	got := strings.Join(strings.Fields(text(doc)), " ")
+	for _, want := range []string{
+		"From charts/hello/templates/deployment.yaml:14 on cart, catalog, checkout; shown for cart.",
+		"of cart and 2 other apps on", "4 apps",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page lacks %q: %s", want, got)
+		}
+	}
+	objects, sections, targets, ids := 0, []string{}, map[string]bool{}, map[string]bool{}
+	for n := range doc.Descendants() {
+		attr := map[string]string{}
+		for _, a := range n.Attr {
+			attr[a.Key] = a.Val
+		}
+		ids[attr["id"]] = true
+		if n.Data == "article" {
+			objects++
+		}
+		if n.Data == "section" && attr["class"] == "app" {
+			sections = append(sections, strings.TrimPrefix(attr["aria-labelledby"], "h-"))
+		}
+		if n.Data == "a" && n.FirstChild != nil && n.FirstChild.Data == "Show the change" {
+			targets[attr["href"]] = true
+		}
+	}
+	if len(sections) != 2 || objects != 2 {
+		t.Errorf("got the sections %q with %d objects, want one of three apps and one of the fourth, with an object each",
+			sections, objects)
+	}
+	if len(targets) != 1 {
+		t.Errorf("findings of three apps link to %v, want one object", targets)
+	}
+	for to := range targets {
+		if !ids[strings.TrimPrefix(to, "#")] {
+			t.Errorf("a finding links to %s, which does not exist", to)
+		}
+	}
+}
+
+// oneLineOf is the change of one line of a chart that apps use, with a finding in each, and of another app.
+func oneLineOf(apps []string) *report.Review {
+	r := &report.Review{Fleet: "acme", Version: "v1", Verdict: report.VerdictWarn}
+	cause := &diff.Cause{File: "charts/hello/templates/deployment.yaml", Line: 14}
+	workload := func(app string, host bool) manifest.Object {
+		pod := map[string]any{"containers": []any{map[string]any{"name": app, "image": "registry.example.com/web:1"}}}
+		if host {
+			pod["hostNetwork"] = true
+		}
+		return manifest.Object{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": app, "namespace": app},
+			"spec": map[string]any{"template": map[string]any{"spec": pod}},
+		}
+	}
+	var targets []diff.Target
+	for _, app := range apps {
+		targets = append(targets, diff.Target{
+			App: app, Cluster: "a", Environment: "prod", Before: []diff.Object{{Key: app + "1", Object: workload(app, false)}},
+			After: []diff.Object{{Key: app + "2", Object: workload(app, true)}},
+		})
+		r.Findings.Introduced = append(r.Findings.Introduced, report.Finding{
+			Rule: "privileged", Severity: report.SeverityWarning, App: app,
+			Message:     "the pod of " + app + " shares the network of the host",
+			Environment: "prod", Clusters: []string{"a"},
+			Object: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: app, Name: app},
+		})
+	}
+	targets = append(targets, diff.Target{
+		App: "zoo", Cluster: "a", Environment: "prod",
+		After: []diff.Object{{Key: "zoo", Object: manifest.Object{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "zoo", "namespace": "zoo"},
+		}}},
+	})
+	r.Changes = diff.Compare(targets, nil, []string{"prod"}, placed(targets))
+	for i := range r.Changes.Groups {
+		if r.Changes.Groups[i].App != "zoo" {
+			r.Changes.Groups[i].Cause = cause
+		}
+	}
+	return r
 }

@@ -46,7 +46,8 @@ type view struct {
 	Resolved int
 	Notes    []string
 	Warnings []string
-	Apps     []*appView
+	Apps     []*appView // sections: an app, or several apps with equal changes
+	AppCount int
 	Prefix   string // of the ids of elements: a page may have several reports
 	Cut      int    // groups that the page leaves out
 	Leaves   bool   // the tree lists objects
@@ -65,6 +66,7 @@ type cautionView struct {
 	Words   string
 	Title   string
 	App     string
+	Others  int // other apps with the same change
 	Where   string
 	Message string
 	ID      string // of the object; "" if a cluster or an environment is meant, and then Title, App and Where too
@@ -96,6 +98,8 @@ type groupView struct {
 	Envs     string // separated by a space
 	Counts   string
 	Summary  string
+	Apps     []string // of a change that is the same on several apps
+	Place    string   // that all of them come from
 	Varies   string
 	Example  string
 	Clusters []string
@@ -158,15 +162,13 @@ func (v *view) changes(r *report.Review, ids map[string]string) {
 	for i := range c.Apps {
 		b.app(&c.Apps[i])
 	}
-	objects := 0
-	for i := range c.Groups {
-		objects += b.group(&c.Groups[i], i)
+	objects := b.entries(c.Groups, 0)
+	declarations := slices.Clone(c.Declarations)
+	for i := range declarations {
+		declarations[i].Summary = "declaration: " + declarations[i].Summary
 	}
-	for i := range c.Declarations {
-		g := c.Declarations[i]
-		g.Summary = "declaration: " + g.Summary
-		objects += b.group(&g, len(c.Groups)+i)
-	}
+	objects += b.entries(declarations, len(c.Groups))
+	v.AppCount = appCount(c)
 	v.Unclaimed, v.Inert = report.FilesOf(c, false), report.FilesOf(c, true)
 	v.UnclaimedWords, v.InertWords = report.UnclaimedWords(len(v.Unclaimed)), report.InertWords(len(v.Inert))
 	v.NoEffect = len(v.Unclaimed) == 0
@@ -184,6 +186,23 @@ func (v *view) changes(r *report.Review, ids map[string]string) {
 	v.cautions(c, b)
 }
 
+// appCount is the number of apps that change or are withheld.
+func appCount(c *diff.ChangeSet) int {
+	apps := set{}
+	for i := range c.Groups {
+		apps.add(c.Groups[i].App)
+	}
+	for i := range c.Declarations {
+		apps.add(c.Declarations[i].App)
+	}
+	for i := range c.Apps {
+		if c.Apps[i].Withheld > 0 {
+			apps.add(c.Apps[i].Name)
+		}
+	}
+	return len(apps)
+}
+
 func (v *view) cautions(c *diff.ChangeSet, b *builder) {
 	for _, g := range report.GroupLosses(c) {
 		v.Cautions = append(v.Cautions, cautionView{
@@ -194,7 +213,7 @@ func (v *view) cautions(c *diff.ChangeSet, b *builder) {
 	for _, one := range report.Cautions(c, maxCautions) {
 		for _, i := range one.Items {
 			v.Cautions = append(v.Cautions, cautionView{
-				Risk: one.Risk, Words: report.EffectWords(one.Name), Title: i.Object.Title(), App: i.Group.App,
+				Risk: one.Risk, Words: report.EffectWords(one.Name), Title: i.Object.Title(), App: i.Group.App, Others: i.Others,
 				Where:   diff.Patterns(i.Group.Where),
 				Message: i.Message, ID: b.anchors[i.Object],
 			})
@@ -283,25 +302,66 @@ func (b *builder) app(a *diff.App) *appView {
 	return out
 }
 
-// group adds a group and returns the number of its objects.
-func (b *builder) group(g *diff.Group, n int) int {
-	app := b.apps[g.App]
-	if app == nil {
-		app = b.app(&diff.App{Name: g.App, Risk: g.Risk})
+// entries adds groups, those of equal changes of several apps once, and returns the number of their objects. first is
+// the number of the first group in the page.
+func (b *builder) entries(groups []diff.Group, first int) int {
+	objects := 0
+	list, at := make([]*diff.Group, len(groups)), make(map[*diff.Group]int, len(groups))
+	for i := range groups {
+		list[i], at[&groups[i]] = &groups[i], first+i
 	}
+	for _, e := range report.Entries(list) {
+		objects += b.entry(e, at[e.Group])
+	}
+	return objects
+}
+
+// of returns the section of an entry: that of its app, or one of all its apps before that of the first.
+func (b *builder) of(e *report.Entry) *appView {
+	app := b.apps[e.App]
+	if app == nil {
+		app = b.app(&diff.App{Name: e.App, Risk: e.Risk})
+	}
+	if len(e.Others) == 0 {
+		return app
+	}
+	name := strings.Join(e.Apps(), "\x00")
+	if b.apps[name] != nil {
+		return b.apps[name]
+	}
+	all := b.app(&diff.App{Name: report.Count(len(e.Apps()), "app"), Risk: e.Risk})
+	b.apps[name] = all
+	b.view.Apps = b.view.Apps[:len(b.view.Apps)-1]
+	b.view.Apps = slices.Insert(b.view.Apps, slices.Index(b.view.Apps, app), all)
+	return all
+}
+
+// entry adds an entry and returns the number of its objects.
+func (b *builder) entry(e *report.Entry, n int) int {
+	g, app := e.Group, b.of(e)
 	out := &groupView{
-		ID: b.view.Prefix + "g" + strconv.Itoa(n), App: g.App, Risk: g.Risk, Where: diff.Patterns(g.Where),
+		ID: b.view.Prefix + "g" + strconv.Itoa(n), App: app.Name, Risk: g.Risk, Where: diff.Patterns(g.Where),
 		Counts: report.GroupCounts(g), Summary: g.Summary, Example: g.Example,
-		Clusters: g.Clusters, Varies: strings.Join(g.Varies, ", "), Since: b.since[g.ID], Count: len(g.Objects),
+		Clusters: g.Clusters, Varies: strings.Join(g.Varies, ", "), Since: e.Since(b.since), Count: len(g.Objects),
+	}
+	if len(e.Others) > 0 {
+		out.Apps = e.Apps()
+		if place := e.Place(); place != nil {
+			out.Place = place.String()
+		}
 	}
 	b.objects += len(g.Objects)
 	out.Deferred = n >= openGroups || b.objects > openObjects
-	for _, e := range g.Environments {
-		b.environments.add(e)
+	for _, environment := range g.Environments {
+		b.environments.add(environment)
 	}
 	out.Envs = strings.Join(g.Environments, " ")
-	for i, o := range b.fold.Fold(g) {
-		out.Objects = append(out.Objects, b.object(g, o, fmt.Sprintf("%so%d-%d", b.view.Prefix, n, i)))
+	for i, o := range b.fold.FoldEntry(e) {
+		id := fmt.Sprintf("%so%d-%d", b.view.Prefix, n, i)
+		out.Objects = append(out.Objects, b.object(g, o, id))
+		for _, other := range o.Elsewhere {
+			b.anchor(other.App, other.ObjectChange, id)
+		}
 	}
 	for i := range g.Objects {
 		if o := &g.Objects[i]; o.OnlyNoise() {

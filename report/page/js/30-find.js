@@ -97,7 +97,7 @@ const apply = async () => {
       began = performance.now();
     }
     if (state.env && !g.environments.includes(state.env) || cluster && !g.clusters.includes(cluster)) continue;
-    g.label ||= (g.app.querySelector("h2").firstChild.textContent + " " + g.section.querySelector(".where").textContent).toLowerCase();
+    g.label ||= (g.app.querySelector("h2").firstChild.textContent + " " + g.section.querySelector(".where").textContent + " " + (g.section.querySelector(".apps")?.textContent ?? "")).toLowerCase();
     const list = byObject ? g.entries.filter((e) => matches(g, e, wanted)) : g.entries;
     const named = !list.length && !state.kind && !state.risk.length && wanted.every((w) => g.label.includes(w));
     if (!list.length && !named) continue;
