@@ -1,6 +1,7 @@
 // Command demoservice shows the service at work in a terminal, without any account: an in-memory forge, real Git over
 // HTTP, and the real `sluice serve` with its built-in queue. It prints what the service writes to the forge and to
-// Git, and fails if an expected result does not appear in time.
+// Git, and fails if an expected result does not appear in time. In a terminal, the service then runs until Ctrl-C, so
+// that its pages can be opened.
 package main
 
 import (
@@ -18,11 +19,13 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
 
 const (
-	whole = 15 * time.Minute // time limit for the whole demonstration
+	whole = 15 * time.Minute // time limit for all steps
 	step  = stage.Patience   // time limit for one result
 )
 
@@ -32,9 +35,7 @@ func main() {
 	fleet := flag.String("fleet", "testdata/fleet", "folder of the fleet")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, whole)
 	err := run(ctx, *binary, *kind, *fleet)
-	cancel()
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demoservice:", err)
@@ -87,7 +88,13 @@ func run(ctx context.Context, binary, kind, fleet string) error {
 	err = service.Ready(ctx, step)
 	if err == nil {
 		s.SendTo(service.Address)
-		err = s.play(ctx)
+		limited, cancel := context.WithTimeout(ctx, whole)
+		err = s.play(limited)
+		cancel()
+	}
+	took := time.Since(began)
+	if err == nil && interactive() {
+		s.stay(ctx)
 	}
 	if err == nil {
 		s.say("SIGTERM: the service drains and ends")
@@ -96,8 +103,29 @@ func run(ctx context.Context, binary, kind, fleet string) error {
 	if err != nil {
 		return fmt.Errorf("%w\n\nthe service's log:\n%s", err, log)
 	}
-	s.tell("everything as expected, in %.1f s", time.Since(began).Seconds())
+	s.tell("everything as expected, in %.1f s", took.Seconds())
 	return nil
+}
+
+// interactive reports whether a person can end the demonstration with Ctrl-C.
+func interactive() bool {
+	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
+}
+
+// stay prints the pages that can be opened, and waits until ctx ends.
+func (s *show) stay(ctx context.Context) {
+	pages := s.pages.Address + "/f/" + stage.Repository + "/-/"
+	s.say("The service keeps running. Open its pages:")
+	for _, p := range [][2]string{
+		{"index.html", "what runs where, and what to do next"},
+		{"promotions.html", "the pipeline, with gates and waves"},
+		{"merge-requests.html", "the merge requests with their reports"},
+		{"history.html", "what happened, as a timeline"},
+	} {
+		s.tell("%s%-20s  %s", pages, p[0], p[1])
+	}
+	s.say("Ctrl-C ends it")
+	<-ctx.Done()
 }
 
 // play runs all steps.
