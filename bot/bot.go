@@ -113,6 +113,8 @@ type Settings struct {
 	PreviewCap int // targets
 	PerPush    int // refs
 	Checks     bool
+	// Deployments shows on the forge which commits environments run.
+	Deployments bool
 }
 
 // Config of a Bot.
@@ -133,10 +135,12 @@ type Config struct {
 	Claims   Claims // nil: this process is the only one that writes comments
 	// Outcomes are shared by all replicas, and outlive them. Nil: this process keeps its own.
 	Outcomes Outcomes
-	Found    func(ctx context.Context, p hint.Place, f Findings) // called by each task of a trunk; nil: nobody listens
-	Clock    func() time.Time
-	Log      *slog.Logger
-	Observe  func(kind, result string, took time.Duration) // nil: no metrics
+	// EnvironmentPage returns the address of the page of an environment, or "". Nil: there are no pages.
+	EnvironmentPage func(p hint.Place, environment string) string
+	Found           func(ctx context.Context, p hint.Place, f Findings) // called by each task of a trunk; nil: nobody listens
+	Clock           func() time.Time
+	Log             *slog.Logger
+	Observe         func(kind, result string, took time.Duration) // nil: no metrics
 }
 
 // Reports keep what people can open beside the comment of a merge request. An error never stops a review: the bot logs
@@ -195,6 +199,9 @@ func New(c Config) *Bot {
 	}
 	if c.Unpark == nil {
 		c.Unpark = func(context.Context, hint.Place, int) (int, error) { return 0, nil }
+	}
+	if c.EnvironmentPage == nil {
+		c.EnvironmentPage = func(hint.Place, string) string { return "" }
 	}
 	if c.PlaceOf == nil {
 		c.PlaceOf = func(string) (hint.Place, bool) { return "", false }

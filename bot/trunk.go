@@ -122,7 +122,8 @@ func (t *trunkTask) work(ctx context.Context) error {
 	}
 	report := reporter{t.task, tip}
 	reported := errors.Join(earlier,
-		t.tolerate(ctx, errors.Join(report.hydrated(ctx, result), report.promoted(ctx, promotions))),
+		t.tolerate(ctx, errors.Join(report.hydrated(ctx, result), report.promoted(ctx, promotions),
+			report.deployed(ctx, f, result, promotions))),
 		report.rollouts(ctx, f, result, promotions))
 	if t.seen("trunk", tip.Hash.String()) {
 		return reported

@@ -266,7 +266,10 @@ func needed() map[string]string {
 		"PullRequests.ListPullRequestsWithCommit": "pull_requests: read",
 		"PullRequests.Create":                     "pull_requests: write", "PullRequests.Edit": "pull_requests: write",
 		"Repositories.CreateStatus": "statuses: write", "Repositories.ListStatuses": "statuses: read",
-		"Teams.GetTeamMembershipBySlug": "members: read", "Users.Get": "metadata: read",
+		"Repositories.ListDeployments": "deployments: read", "Repositories.CreateDeployment": "deployments: write",
+		"Repositories.ListDeploymentStatuses": "deployments: read",
+		"Repositories.CreateDeploymentStatus": "deployments: write",
+		"Teams.GetTeamMembershipBySlug":       "members: read", "Users.Get": "metadata: read",
 		"repos/%s/%s/collaborators/%s/permission": "metadata: read", "graphql": "metadata: read",
 		"Apps.ListRepos": "metadata: read", "Repositories.ListByAuthenticatedUser": "metadata: read",
 		// Not in the API: pushes, and the permissions that GitHub requires for events.

@@ -212,6 +212,7 @@ func (s *Service) settings(p hint.Place) bot.Settings {
 		Context: c.Context, Drafts: or(c.Drafts, true), Labels: c.Labels, SkipLabels: c.SkipLabels,
 		Previews:   or(c.Previews, true),
 		PreviewCap: c.PreviewCap, PerPush: c.PerPush, Checks: or(c.Checks, f.App.ID != 0),
+		Deployments: or(c.Deployments, false),
 	}
 	if out.Context == "" {
 		out.Context = "sluice"

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/queue"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/service/reviews"
+	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/server"
 )
 
@@ -62,6 +63,16 @@ func (k reportKeeper) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *repor
 
 // repositoryOf is a place as addresses of pages have it.
 func repositoryOf(p hint.Place) string { return strings.Replace(string(p), ":", "/", 1) }
+
+// environmentPage returns the address at which people see an environment; "" if they cannot open the pages.
+func (s *Service) environmentPage(p hint.Place, environment string) string {
+	c := s.initial.Pages
+	if c.Listen == "" || c.Address == "" || c.Auth.Forge.Name != "" && p.Forge() != c.Auth.Forge.Name {
+		return ""
+	}
+	return strings.TrimSuffix(c.Address, "/") + "/" + server.Escape(repositoryOf(p)) + "/-/" +
+		site.EnvironmentPath(environment)
+}
 
 // Report implements server.Source.
 func (f fleetSource) Report(ctx context.Context, h server.Head) (*server.Report, error) {

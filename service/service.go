@@ -178,7 +178,7 @@ func (s *Service) wire(c *config.Config, r session.Runtime) {
 		Forges: s.forge, Open: s.open, Settings: s.settings,
 		PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) },
 		Found:   s.found, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log,
-		Observe: s.metrics.task,
+		Observe: s.metrics.task, EnvironmentPage: s.environmentPage,
 	})
 }
 

@@ -118,6 +118,11 @@ func (p *Pages) add(one Page) {
 	p.order = append(p.order, one.Path)
 }
 
+// EnvironmentPath is the path of what people see of an environment: its section on the page of promotions.
+func EnvironmentPath(environment string) string {
+	return "promotions.html#env-" + fileName(environment)
+}
+
 func appPath(a *App) string         { return "apps/" + a.file + ".html" }
 func clusterPath(c *Cluster) string { return "clusters/" + c.file + ".html" }
 

@@ -334,6 +334,28 @@ type Protection interface {
 	Protected(ctx context.Context, repo Repository, branch string) (bool, error)
 }
 
+// Deployment is a commit of the source in an environment.
+type Deployment struct {
+	Environment string
+	Commit      string
+	State       StatusState // Running, Success or Failure
+	Description string      // adapters shorten it to the forge's limit, or leave it out
+	URL         string      // of a page about the environment; "" is that of the branch
+	Rendered    Repository  // of the environment's branch
+	Branch      string      // of the environment; "" if it is not on the forge
+	Trunk       string      // the branch that has the commit
+	Production  bool        // the environment serves users
+}
+
+// Deployments shows which commits environments run. Adapters implement it if the forge's API provides it.
+type Deployments interface {
+	// SetDeployment sets the state of the deployment of a commit to an environment. There is one for each commit and
+	// environment: SetDeployment finds that of earlier calls, of whichever process, and creates one only with the states
+	// Running and Success. If the deployment has the state, SetDeployment changes nothing. After a success, the earlier
+	// deployments to the environment are not active.
+	SetDeployment(ctx context.Context, repo Repository, d Deployment) error
+}
+
 // Quota is the number of requests that a credential may still send in a period.
 type Quota struct {
 	Limit, Remaining int

@@ -46,6 +46,8 @@ type Settings struct {
 	PerPush    int      `yaml:"refsPerPush"`
 	Context    string   `yaml:"context"` // of commit statuses. Default: sluice
 	Checks     *bool    `yaml:"checks"`  // check runs instead of statuses. Default: with a GitHub App
+	// Deployments shows on the forge which commits environments run. Default: false.
+	Deployments *bool `yaml:"deployments"`
 	// BranchProtection is required (default) or off. With required, promotions wait until the branches are protected.
 	BranchProtection string `yaml:"branchProtection"`
 }
@@ -202,7 +204,7 @@ func (s Settings) over(base Settings) Settings {
 	}
 	out := Settings{
 		Drafts: pick(s.Drafts, base.Drafts), Previews: pick(s.Previews, base.Previews),
-		Checks: pick(s.Checks, base.Checks),
+		Checks: pick(s.Checks, base.Checks), Deployments: pick(s.Deployments, base.Deployments),
 		Labels: base.Labels, SkipLabels: base.SkipLabels, PreviewCap: cmp.Or(s.PreviewCap, base.PreviewCap),
 		PerPush: cmp.Or(s.PerPush, base.PerPush), Context: cmp.Or(s.Context, base.Context),
 		BranchProtection: cmp.Or(s.BranchProtection, base.BranchProtection),

@@ -30,6 +30,7 @@ func cases() map[string]func(*testing.T, World) {
 		"reactions":                      testReactions,
 		"labels":                         testLabels,
 		"review requests":                testReviewRequests,
+		"deployments":                    testDeployments,
 		"statuses":                       testStatuses,
 		"checks":                         testChecks,
 		"repositories":                   testRepositories,

@@ -70,6 +70,7 @@ var (
 
 	_ forge.Labels         = (*Forge)(nil)
 	_ forge.ReviewRequests = (*Forge)(nil)
+	_ forge.Deployments    = (*Forge)(nil)
 )
 
 const defaultURL = "https://api.github.com"

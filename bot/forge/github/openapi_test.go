@@ -139,7 +139,7 @@ func loadRouter() (routers.Router, error) {
 			"/repos/{owner}/{repo}/pulls", "/commits/{commit_sha}/pulls",
 			"/issues/{issue_number}/comments", "/issues/{issue_number}/labels", "/issues/comments/{comment_id}", "/statuses", "check-runs", "/app",
 			"/user", "/collaborators/{username}/permission", "/teams/{team_slug}/memberships", "/installation",
-			"/rules/branches/{branch}", "/branches/{branch}",
+			"/rules/branches/{branch}", "/branches/{branch}", "/repos/{owner}/{repo}/deployments",
 		} {
 			keep = keep || strings.Contains(path, part)
 		}

@@ -283,3 +283,11 @@ func (w *world) Numbers(_ *testing.T, repo forge.Repository) []int {
 func (w *world) Reviewers(_ *testing.T, repo forge.Repository, number int) []string {
 	return fakegithub.Reviewers(w.server, repo.Path, number)
 }
+
+func (w *world) Deployments(_ *testing.T, repo forge.Repository) []string {
+	return fakegithub.Deployments(w.server, repo.Path)
+}
+
+func (w *world) DeploymentPage(_ *testing.T, repo forge.Repository, environment string) string {
+	return fakegithub.DeploymentPage(w.server, repo.Path, environment)
+}

@@ -58,6 +58,7 @@ var (
 
 	_ forge.Labels         = (*Forge)(nil)
 	_ forge.ReviewRequests = (*Forge)(nil)
+	_ forge.Deployments    = (*Forge)(nil)
 )
 
 const (

@@ -195,6 +195,14 @@ func (w *world) Reactions(_ *testing.T, repo forge.Repository, number int, comme
 	return out
 }
 
+func (w *world) Deployments(_ *testing.T, repo forge.Repository) []string {
+	return fakegitlab.Deployments(w.server, repo.Path)
+}
+
+func (w *world) DeploymentPage(_ *testing.T, repo forge.Repository, environment string) string {
+	return fakegitlab.EnvironmentPage(w.server, repo.Path, environment)
+}
+
 func (w *world) Reviewers(_ *testing.T, repo forge.Repository, number int) []string {
 	return fakegitlab.Reviewers(w.server, repo.Path, number)
 }

@@ -34,6 +34,8 @@ type repository struct {
 	expected string          // context of a required status that nobody has posted
 	checks   []*check
 
+	deployments []*deployment // oldest first
+
 	rules       []Rule
 	protections map[string]Protection // by branch
 }

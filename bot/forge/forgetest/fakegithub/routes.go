@@ -49,6 +49,7 @@ func (s *Server) routes() {
 	s.handle("POST "+repo+"/check-runs", writer, createCheck)
 	s.handle("PATCH "+repo+"/check-runs/{id}", writer, updateCheck)
 	s.branchRoutes(repo)
+	s.deploymentRoutes(repo)
 	s.appRoutes()
 	s.handle("/", anybody, func(*call) answer { return notFound() })
 }

@@ -61,6 +61,10 @@ func documentation() []documented {
 		"created_at": "string", "started_at": "string?", "finished_at": "string?", "author": "object",
 	}
 	member := with(userShape(), map[string]string{"access_level": "number"})
+	deployment := map[string]string{
+		"id": "number", "iid": "number", "ref": "string", "sha": "string", "status": "string", "created_at": "string",
+		"user": "object", "environment": "object", "deployable": "object?",
+	}
 	one, paged := `[^/]+`, []string{"page", "per_page"}
 	m := `projects/` + one + `/merge_requests`
 	return []documented{
@@ -116,6 +120,21 @@ func documentation() []documented {
 			"state", "ref", "name", "context", "target_url",
 			"description", "coverage", "pipeline_id",
 		}, false, status, docs + "commits/"},
+		{
+			"GET", `projects/` + one + `/deployments`,
+			append([]string{"order_by", "sort", "environment", "status", "updated_after", "updated_before"}, paged...),
+			true, deployment, docs + "deployments/",
+		},
+		{
+			"POST", `projects/` + one + `/deployments`, []string{"environment", "sha", "ref", "tag", "status"}, false,
+			deployment, docs + "deployments/",
+		},
+		{"PUT", `projects/` + one + `/deployments/\d+`, []string{"status"}, false, deployment, docs + "deployments/"},
+		{
+			"PUT", `projects/` + one + `/environments/\d+`, []string{"external_url", "tier", "description"}, false,
+			map[string]string{"id": "number", "name": "string", "slug": "string", "external_url": "string?"},
+			docs + "environments/",
+		},
 		{"GET", `projects/` + one + `/repository/commits/[0-9a-f]{40}/merge_requests`, paged, true, mr, docs +
 			"commits/"},
 	}

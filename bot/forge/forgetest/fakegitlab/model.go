@@ -50,6 +50,9 @@ type project struct {
 	pipelines map[string]int // the newest of a commit
 
 	protected []protectedBranch
+
+	environments []*environment
+	deployments  []*deployment // oldest first
 }
 
 // protectedBranch is a rule for the branches that its name matches; * matches any characters.

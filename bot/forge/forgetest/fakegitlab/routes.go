@@ -98,6 +98,10 @@ func (c *call) inProject(p *project, rest []string) answer {
 		return c.member(c.s.membersOf(p))
 	case len(rest) == 1 && rest[0] == "protected_branches" && c.r.Method == http.MethodGet:
 		return c.protectedBranches(p)
+	case rest[0] == "deployments":
+		return c.deploymentsOf(p, rest[1:])
+	case len(rest) == 2 && rest[0] == "environments" && c.r.Method == http.MethodPut:
+		return c.editEnvironment(p, rest[1])
 	case rest[0] == "merge_requests":
 		return c.mergeRequests(p, rest[1:])
 	case len(rest) == 4 && rest[0] == "repository" && rest[1] == "commits":
