@@ -37,6 +37,10 @@ func newDemo(t *testing.T) *demo {
 	return &demo{repo: r}
 }
 
+func (d *demo) hydrate(environment string) {
+	d.repo.Hydrate(func(q *hydrate.Request) { q.Environments = []string{environment} })
+}
+
 func (d *demo) read(t *testing.T) *site.Fleet {
 	t.Helper()
 	d.h = d.repo.Hydrator(2)
@@ -125,7 +129,7 @@ func TestPagesOfTheDemo(t *testing.T) {
 			"sluice promote prod --app shop",
 		},
 		"conformance.html": {
-			"1 cluster differs from its siblings", "the norm is on prod-us-1",
+			"layers explain all differences", "shop on prod-eu-1 unlike prod-us-1",
 			"Deployment shop/shop spec.replicas 4 6",
 			"cluster=prod-eu-1 (apps/shop/layers/cluster/prod-eu-1/values.yaml)", "${cluster.vars.shortName}",
 		},

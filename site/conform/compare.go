@@ -28,8 +28,8 @@ type rendering struct {
 	members []Member
 }
 
-// app compares an app among siblings. The norm is the rendering that most clusters have; of several, the first by the
-// name of its first cluster.
+// app compares an app among siblings. The norm is the rendering that most clusters have. If as many have another one,
+// or do not have the app, there is none.
 func (c *comparison) app(ctx context.Context, name string, members []Member, siblings []string) (App, error) {
 	out := App{App: name}
 	list := c.renderings(members)
@@ -68,7 +68,17 @@ func (c *comparison) app(ctx context.Context, name string, members []Member, sib
 		list[0], list[better] = list[better], list[0]
 	}
 	out.Missing = missing
+	if out.tied() {
+		out.Against, out.Norm = out.Norm, nil
+	}
 	return out, nil
+}
+
+// tied reports whether no rendering is the most common one.
+func (a *App) tied() bool {
+	most := len(a.Norm)
+	return most > 0 && (len(a.Missing) >= most ||
+		slices.ContainsFunc(a.Variants, func(v Variant) bool { return len(v.Clusters) >= most }))
 }
 
 // against compares all renderings of an app with the first one. Norm lists the clusters that differ from it only in
@@ -121,7 +131,8 @@ func (a *App) better(list []rendering) int {
 func (a *App) merge(v Variant) {
 	for i := range a.Variants {
 		have := &a.Variants[i]
-		if slices.EqualFunc(have.Objects, v.Objects, sameObject) && slices.Equal(have.Causes, v.Causes) {
+		if slices.EqualFunc(have.Objects, v.Objects, sameObject) && slices.Equal(have.Causes, v.Causes) &&
+			slices.Equal(have.Layers, v.Layers) {
 			have.Clusters = append(have.Clusters, v.Clusters...)
 			return
 		}
@@ -134,23 +145,31 @@ func sameObject(a, b Object) bool {
 }
 
 // renderings groups members by tree, the most common first; of equally common ones, those with the fewest files for one
-// cluster. Members without a tree are left out.
+// cluster. Foreign members are by themselves, and last. Members without a tree are left out.
 func (c *comparison) renderings(members []Member) []rendering {
 	var out []rendering
-	at := map[gitstore.Hash]int{}
+	type key struct {
+		tree    gitstore.Hash
+		foreign bool
+	}
+	at := map[key]int{}
 	for _, m := range members {
 		if m.Tree.IsZero() {
 			continue
 		}
-		i, ok := at[m.Tree]
+		k := key{m.Tree, m.Foreign}
+		i, ok := at[k]
 		if !ok {
 			i = len(out)
-			at[m.Tree] = i
+			at[k] = i
 			out = append(out, rendering{tree: m.Tree})
 		}
 		out[i].members = append(out[i].members, m)
 	}
 	slices.SortStableFunc(out, func(a, b rendering) int {
+		if x, y := a.members[0].Foreign, b.members[0].Foreign; x != y {
+			return map[bool]int{false: -1, true: 1}[x]
+		}
 		return cmp.Or(cmp.Compare(len(b.members), len(a.members)),
 			cmp.Compare(c.own(a.members[0].Target), c.own(b.members[0].Target)),
 			cmp.Compare(a.members[0].Target.Cluster.Name, b.members[0].Target.Cluster.Name))
@@ -214,7 +233,23 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 	}
 	slices.SortStableFunc(v.Objects, func(a, b Object) int { return cmp.Compare(a.Object, b.Object) })
 	v.Causes = c.causes(before, after)
+	if !before.Foreign && !after.Foreign {
+		v.Layers = layersOf(v.Causes)
+	}
 	return v, facts.names(), nil
+}
+
+// layersOf returns the layers of causes; nil if one of them is no layer.
+func layersOf(causes []Cause) []string {
+	var out []string
+	for _, c := range causes {
+		if c.Layer == "" {
+			return nil
+		}
+		out = append(out, c.Layer)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // one is the fleet that diff sees: a cluster that needs no description.
@@ -223,11 +258,18 @@ type one struct{}
 // Placed implements diff.Fleet.
 func (one) Placed(string) []diff.Cluster { return nil }
 
-// causes lists the layer files that only one of two members takes, and other source commits.
+// causes lists the layer files that only one of two members takes, other source commits, and another API server.
 func (c *comparison) causes(norm, variant Member) []Cause {
 	var out []Cause
 	if norm.Commit != variant.Commit {
 		out = append(out, Cause{Text: fmt.Sprintf("source commit %.10s instead of %.10s", variant.Commit, norm.Commit)})
+	}
+	was, is := norm.Target.Cluster, variant.Target.Cluster
+	if was.KubeVersion != is.KubeVersion {
+		out = append(out, Cause{Text: fmt.Sprintf("Kubernetes %s instead of %s", is.KubeVersion, was.KubeVersion)})
+	}
+	if !slices.Equal(was.APIVersions, is.APIVersions) || was.Helm != is.Helm {
+		out = append(out, Cause{Text: "another spec.apiVersions or spec.helm in the registry"})
 	}
 	a, b := c.files(norm.Target), c.files(variant.Target)
 	for _, f := range b {

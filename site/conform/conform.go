@@ -1,9 +1,11 @@
 // Package conform compares sibling clusters: clusters that should be alike, such as those of one class in one
 // environment. For each app it takes the rendering that most siblings have as the norm and says how the others differ,
-// in which objects and fields, and which layer files or registry variables are the cause.
+// in which objects and fields, and which layer files or registry variables are the cause. If as many siblings have
+// another rendering, there is no norm.
 //
 // A difference that only carries the value of a registry variable, such as ${cluster.vars.domain}, does not count:
-// variables exist to differ. The package reads Git objects, masks Secrets, and renders and writes nothing.
+// variables exist to differ. Neither does a rollout in progress: a cluster that it has not reached is compared as its
+// environment branch has it. The package reads Git objects, masks Secrets, and renders and writes nothing.
 //
 // The package is not API: it can change in every release.
 package conform
@@ -25,6 +27,11 @@ type Member struct {
 	Target fleet.Target
 	Tree   gitstore.Hash // zero: the app is placed there, and the branch does not hold it
 	Commit string
+	// Waits: the tree is that of the environment branch, because a rollout, a freeze or a halt explains why the cluster
+	// branch does not hold it.
+	Waits bool
+	// Foreign: nothing explains what the branch holds, so that no layer explains how it differs.
+	Foreign bool
 }
 
 // Options say which clusters are siblings and what to look at.
@@ -32,6 +39,8 @@ type Options struct {
 	By     []string // label keys: clusters with equal values are siblings. None: class and environment
 	Class  string   // only clusters of this class; "" is all
 	Masker *diff.Masker
+	// Unfilled are clusters that no branch holds yet. They are not compared.
+	Unfilled []string
 	// Most bounds the renderings that are compared for one app among siblings; 0 is no bound. Those beyond it are
 	// counted in App.Unread.
 	Most int
@@ -41,10 +50,14 @@ type Options struct {
 type Group struct {
 	Labels   []Label  `json:"labels"`
 	Clusters []string `json:"clusters"`
-	Deviate  []string `json:"deviate"` // clusters that differ from the norm of an app in more than variables
-	Apps     []App    `json:"apps"`    // that differ somewhere
-	Alike    int      `json:"alike"`   // apps that are alike on all siblings
-	Unread   int      `json:"unread,omitempty"`
+	// clusters that differ from the norm of an app in more than variables, or from each other if it has no norm
+	Deviate []string `json:"deviate"`
+	// clusters that are compared as their environment branch has them, because a rollout, a freeze or a halt explains
+	// why their own branch does not
+	Waiting []string `json:"waiting,omitempty"`
+	Apps    []App    `json:"apps"`  // that differ somewhere
+	Alike   int      `json:"alike"` // apps that are alike on all siblings
+	Unread  int      `json:"unread,omitempty"`
 }
 
 // Label is what siblings have in common.
@@ -64,8 +77,10 @@ func (g *Group) Name() string {
 
 // App is how the siblings of a group differ in an app.
 type App struct {
-	App       string      `json:"app"`
-	Norm      []string    `json:"norm"`              // clusters that have the most common rendering
+	App  string   `json:"app"`
+	Norm []string `json:"norm"` // clusters that have the most common rendering; none if as many have another one
+	// without a norm: the clusters with whose rendering the variants are compared
+	Against   []string    `json:"against,omitempty"`
 	Missing   []string    `json:"missing,omitempty"` // siblings without the app
 	Variants  []Variant   `json:"variants,omitempty"`
 	Variables []Reference `json:"variables,omitempty"` // that account for further differences
@@ -77,9 +92,13 @@ type Variant struct {
 	Clusters []string `json:"clusters"`
 	Objects  []Object `json:"objects"`
 	Causes   []Cause  `json:"causes"`
+	// Layers, such as region=us-east-1, explain all of the difference: the two sides take other files of these layers, and
+	// nothing else that they are rendered from differs, apart from registry variables.
+	Layers []string `json:"layers,omitempty"`
 }
 
-// Object is an object that differs from the norm. Only is "norm" or "variant" if only one side has it.
+// Object is an object that differs from the norm, or from App.Against. Only is "norm" or "variant" if only one side has
+// it.
 type Object struct {
 	Object string  `json:"object"` // Deployment shop/web
 	Only   string  `json:"only,omitempty"`
@@ -138,11 +157,17 @@ func Compare(ctx context.Context, store *gitstore.Store, f *fleet.Fleet, members
 			order = append(order, key)
 		}
 		groups[key].out.Clusters = append(groups[key].out.Clusters, c.Name)
+		if !slices.Contains(o.Unfilled, c.Name) {
+			groups[key].filled = append(groups[key].filled, c.Name)
+		}
 	}
 	for _, m := range members {
 		if g := groups[groupKey(m.Target.Cluster, o.By)]; g != nil &&
 			(o.Class == "" || m.Target.Cluster.Class == o.Class) {
 			g.apps[m.Target.App.Name] = append(g.apps[m.Target.App.Name], m)
+			if name := m.Target.Cluster.Name; m.Waits && !slices.Contains(g.out.Waiting, name) {
+				g.out.Waiting = append(g.out.Waiting, name)
+			}
 		}
 	}
 	slices.Sort(order)
@@ -167,15 +192,16 @@ func groupKey(c *fleet.Cluster, by []string) string {
 
 // siblings is a group with the members of its apps.
 type siblings struct {
-	out  Group
-	apps map[string][]Member
+	out    Group
+	filled []string // clusters that are compared
+	apps   map[string][]Member
 }
 
 func (s *siblings) compare(ctx context.Context, c *comparison) error {
 	deviate := map[string]bool{}
 	s.out.Apps = []App{}
 	for _, name := range slices.Sorted(maps.Keys(s.apps)) {
-		one, err := c.app(ctx, name, s.apps[name], s.out.Clusters)
+		one, err := c.app(ctx, name, s.apps[name], s.filled)
 		if err != nil {
 			return err
 		}
@@ -190,7 +216,7 @@ func (s *siblings) compare(ctx context.Context, c *comparison) error {
 				deviate[cluster] = true
 			}
 		}
-		for _, cluster := range one.Missing {
+		for _, cluster := range slices.Concat(one.Missing, one.Against) {
 			deviate[cluster] = true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -48,10 +49,11 @@ func compare(t *testing.T, r *hydratetest.Repo, o conform.Options) []conform.Gro
 	if err != nil {
 		t.Fatal(err)
 	}
-	members, err := conform.Read(t.Context(), h, f)
+	members, unfilled, err := conform.Read(t.Context(), h, f, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.Unfilled = unfilled
 	o.Masker = diff.NewMasker([]byte("key"))
 	groups, err := conform.Compare(t.Context(), h.Store, f, members, o)
 	if err != nil {
@@ -97,6 +99,9 @@ func TestDeviation(t *testing.T) {
 				t.Fatalf("the first is %+v", a)
 			}
 			v := a.Variants[0]
+			if !slices.Equal(v.Layers, []string{"cluster=a"}) {
+				t.Errorf("the layers that explain the variant: got %q, want cluster=a", v.Layers)
+			}
 			if len(v.Causes) != 1 || v.Causes[0].String() != "cluster=a (apps/web/layers/cluster/a/values.yaml)" {
 				t.Errorf("causes %q", v.Causes)
 			}
@@ -135,5 +140,72 @@ func TestGrouping(t *testing.T) {
 	groups = compare(t, r, conform.Options{Most: 2})
 	if got := groups[0].Unread; got != 3 {
 		t.Errorf("%d renderings are named as not compared, want 3", got)
+	}
+}
+
+// TestTie: three clusters have one rendering and three another one, so that neither is the norm. Both halves differ.
+func TestTie(t *testing.T) {
+	t.Parallel()
+	r := newFleet(t)
+	for _, c := range "abc" {
+		name := fmt.Sprintf("clusters/%c.yaml", c)
+		r.Write(name, strings.Replace(r.Read(name), "region: eu", "region: us", 1))
+	}
+	r.Write("apps/web/layers/region/us/values.yaml", "size: 2\n")
+	r.Write("apps/half/app.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: half}\nspec:\n  namespace: x\n  placement: {matchLabels: {region: us}}\n  source: {manifests: {}}\n")
+	r.Write("apps/half/one.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: half}\n")
+	g := compare(t, r, conform.Options{})[0]
+	if want := []string{"a", "b", "c", "d", "e", "f"}; !slices.Equal(g.Deviate, want) {
+		t.Errorf("clusters that differ: got %q, want %q", g.Deviate, want)
+	}
+	for _, a := range g.Apps {
+		if len(a.Norm) > 0 || len(a.Against) != 3 {
+			t.Errorf("%s: got the norm %q against %q, want no norm, and one half", a.App, a.Norm, a.Against)
+		}
+		switch a.App {
+		case "web":
+			if len(a.Variants) != 1 || len(a.Variants[0].Clusters) != 3 ||
+				!slices.Equal(a.Variants[0].Layers, []string{"region=us"}) {
+				t.Errorf("web: got the variants %+v, want the other half, explained by region=us", a.Variants)
+			}
+		case "half":
+			if !slices.Equal(a.Missing, []string{"d", "e", "f"}) {
+				t.Errorf("half: got %q without the app, want d, e and f", a.Missing)
+			}
+		}
+	}
+}
+
+// TestBranchThatNothingExplains: no layer explains what somebody else pushed to a cluster branch.
+func TestBranchThatNothingExplains(t *testing.T) {
+	t.Parallel()
+	r := newFleet(t)
+	r.Write("apps/web/layers/cluster/a/values.yaml", "size: 9\n")
+	r.Commit("fleet")
+	r.Hydrate(func(q *hydrate.Request) { q.Environments, q.AllowPolicy = []string{"dev"}, nil })
+	r.Git("branch", "-f", "cluster/b", r.Git("rev-parse", "cluster/a"))
+	h := r.Hydrator(1)
+	f, _, err := h.Fleet(t.Context(), r.Resolve("HEAD").Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, unfilled, err := conform.Read(t.Context(), h, f, time.Now())
+	if err != nil || len(unfilled) > 0 {
+		t.Fatalf("read: unfilled clusters %q, the error is %v", unfilled, err)
+	}
+	groups, err := conform.Compare(t.Context(), h.Store, f, members,
+		conform.Options{Masker: diff.NewMasker([]byte("key"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range groups[0].Apps[0].Variants {
+		if foreign := slices.Contains(v.Clusters, "b"); foreign && len(v.Layers) > 0 {
+			t.Errorf("on b, whose branch somebody moved: %q explain the difference, want nothing", v.Layers)
+		}
+	}
+	if !slices.Contains(groups[0].Deviate, "b") || len(groups[0].Waiting) > 0 {
+		t.Errorf("got %q differ and %q wait, want b among those that differ, and none that waits", groups[0].Deviate,
+			groups[0].Waiting)
 	}
 }

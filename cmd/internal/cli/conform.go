@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,8 +27,10 @@ func newConform(o IO) *cobra.Command {
 		Use:   "conform",
 		Short: "Show which clusters differ from their siblings, and why",
 		Long: `Compares what the branches of sibling clusters hold: clusters of one class in one environment, or those that --by makes
-siblings. For each app, the rendering that most siblings have is the norm. Shows the clusters that differ, the objects and
-fields, and the layer files that cause it. Values of registry variables, such as ${cluster.vars.domain}, do not count.
+siblings. For each app, the rendering that most siblings have is the norm; if as many have another one, there is none, and all
+of these clusters differ. Shows the clusters that differ, the objects and fields, and the layer files that cause it. Values of
+registry variables, such as ${cluster.vars.domain}, do not count. A cluster that a rollout has not reached, or that a freeze or
+a halt holds back, is compared as its environment branch has it.
 
 Exit status: 0; 3 if more clusters than --budget differ.`,
 		Example: `  sluice conform
@@ -78,12 +81,12 @@ func (f *conformOptions) run(ctx context.Context, o IO, limited bool) error {
 			return err
 		}
 	}
-	members, err := conform.Read(ctx, s.Hydrator, fl)
+	members, unfilled, err := conform.Read(ctx, s.Hydrator, fl, time.Now())
 	if err != nil {
 		return err
 	}
 	groups, err := conform.Compare(ctx, s.Store, fl, members, conform.Options{
-		By: f.by, Class: f.class,
+		By: f.by, Class: f.class, Unfilled: unfilled,
 		Masker: diff.NewMasker(s.FingerprintKey()),
 	})
 	if err != nil {
@@ -118,6 +121,10 @@ func printConformance(w io.Writer, groups []conform.Group, deviate int) {
 		}
 		fmt.Fprintf(w, "%s: %d of %s %s\n", safetext.Line(g.Name()), len(g.Deviate), count(len(g.Clusters), "cluster"),
 			differ(len(g.Deviate)))
+		if len(g.Waiting) > 0 {
+			fmt.Fprintf(w, "  compared as the environment branch has them, because their own branch has not moved yet: %s\n",
+				safetext.Line(some(g.Waiting)))
+		}
 		for j := range g.Apps {
 			printDeviations(w, &g.Apps[j])
 		}
@@ -145,14 +152,20 @@ func printDeviations(w io.Writer, a *conform.App) {
 	line := func(indent int, format string, args ...any) {
 		fmt.Fprintln(w, strings.Repeat(" ", indent)+safetext.Line(fmt.Sprintf(format, args...)))
 	}
-	if len(a.Missing) > 0 {
+	switch {
+	case len(a.Missing) > 0 && len(a.Against) > 0 && len(a.Variants) == 0:
+		line(2, "%s: missing on %s, present on %s; neither is the norm", a.App, some(a.Missing), some(a.Against))
+	case len(a.Missing) > 0:
 		line(2, "%s: missing on %s", a.App, some(a.Missing))
 	}
 	for i := range a.Variants {
 		v := &a.Variants[i]
 		norm := ""
-		if len(a.Norm) > 0 {
+		switch {
+		case len(a.Norm) > 0:
 			norm = ", unlike " + some(a.Norm)
+		case len(a.Against) > 0:
+			norm = ", unlike " + some(a.Against) + "; neither is the norm"
 		}
 		line(2, "%s: %s%s", a.App, some(v.Clusters), norm)
 		for _, c := range v.Causes {
@@ -161,7 +174,11 @@ func printDeviations(w io.Writer, a *conform.App) {
 		for _, object := range v.Objects {
 			switch object.Only {
 			case "norm":
-				line(4, "%s: only in the norm", object.Object)
+				there := "in the norm"
+				if len(a.Against) > 0 {
+					there = "on " + some(a.Against)
+				}
+				line(4, "%s: only %s", object.Object, there)
 			case "variant":
 				line(4, "%s: only here", object.Object)
 			}
