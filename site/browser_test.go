@@ -47,7 +47,7 @@ func TestPagesInChromium(t *testing.T) {
 		Pages                       int
 		Facts                       struct {
 			Time, Query, Rows, Theme, Fourth, Opened, Went, Kept, Noscript, Same, Compared, Linked, Stamps,
-			Freeze string
+			Freeze, Labelled, Relabelled, LabelQuery, Chosen, Marked string
 			Sheet, Copied, Restored, NoscriptTools bool
 			Hostile, Tabs, Pairs                   int
 		}
@@ -70,15 +70,20 @@ func TestPagesInChromium(t *testing.T) {
 		"went": {f.Went, "Promotions"}, "kept theme": {f.Kept, "light"}, "local time": {f.Time, "2 Jan 2024, 12:04"},
 		"times in texts that stay in UTC": {f.Stamps, ""}, "the end of the freeze": {found(f.Freeze,
 			"4 Jan 2024, 09:04"), "4 Jan 2024, 09:04"},
-		"the same state twice": {f.Same, "Choose two different states."},
-		"compared":             {f.Compared, states[3][:12] + "…→" + states[1][:12] + "…"},
-		"without a script":     {f.Linked, f.Compared},
+		"clusters of the label in the address": {f.Labelled, "dev-1 prod-eu-1 staging-1"},
+		"clusters of another label":            {f.Relabelled, "dev-edge-1 prod-edge-1 staging-edge-1"},
+		"label in the address":                 {f.LabelQuery, "?label=class%3Dedge"},
+		"overview of a label":                  {f.Chosen, "class=edge: 3 clusters in 3 environments, 3 apps"},
+		"entry of a mark":                      {f.Marked, "TR"},
+		"the same state twice":                 {f.Same, "Choose two different states."},
+		"compared":                             {f.Compared, states[3][:12] + "…→" + states[1][:12] + "…"},
+		"without a script":                     {f.Linked, f.Compared},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: the pair is %q, want %q", what, pair[0], pair[1])
 		}
 	}
-	if got.Pages != 10 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 10 || f.Pairs != 6 ||
+	if got.Pages != 12 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 13 || f.Pairs != 6 ||
 		f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {
 		f.Noscript = ""
 		t.Errorf("%d pages, %+v", got.Pages, f)
@@ -135,6 +140,34 @@ func busy(t *testing.T) *site.Fleet {
 		{Text: "Mon, Tue 09:00–16:00 Europe/Berlin"},
 		{Text: "2024-12-24 00:00–23:59 UTC", Deny: true},
 	}
+	past := func(hours int, kind rollout.EventKind, commit, what string) site.Event {
+		e := site.Event{
+			Environment: "prod", Commit: commit, At: f.Made.Add(time.Duration(-hours) * time.Hour), By: "ada", What: what,
+			Kind: string(kind),
+		}
+		if commit != "" {
+			e.Source = prod.Commit
+		}
+		return e
+	}
+	prod.History[0].At = f.Made.Add(-300 * time.Hour)
+	prod.History = append([]site.Event{
+		past(3, rollout.EventHalt, "", "halt; reason: error rate"),
+		past(9, rollout.EventRollback, strings.Repeat("c", 40), "Roll back to the state before"),
+		past(30, rollout.EventPromote, strings.Repeat("b", 40), "Promote prod"),
+		past(50, rollout.EventUnfreeze, "", "unfreeze; reason: the fair is over"),
+		past(90, rollout.EventFreeze, "", "freeze; reason: the fair"),
+		past(95, "override", strings.Repeat("d", 40), "Promote prod at once"),
+		past(120, rollout.EventPromote, strings.Repeat("a", 40), "Promote prod"),
+		past(200, "foreign", strings.Repeat("e", 40), "Fix by hand"),
+	}, prod.History...)
+	for i := range prod.Figures.Weeks {
+		w := &prod.Figures.Weeks[i]
+		w.Deployed, w.RolledBck = 2+i*5%4, max(0, i%5-3)
+		w.Lead, w.LeadOf, w.Restore = time.Duration(3+i*7%5)*time.Hour, 4, time.Duration(10*w.RolledBck)*time.Minute
+	}
+	prod.Figures.Deployed, prod.Figures.Failed, prod.Figures.PerWeek = 40, 2, 3.4
+	prod.Figures.Lead, prod.Figures.LeadOf, prod.Figures.Restore = 5*time.Hour, 48, 10*time.Minute
 	prod.Open, prod.OpenWhy, prod.OpenNext = false, "outside of every window", f.Made.Add(20*time.Hour)
 	return f
 }

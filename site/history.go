@@ -39,7 +39,7 @@ func (b *reader) history(e *Environment) error {
 		if h.Command != nil {
 			e.History = append(e.History, Event{
 				Environment: e.Name, At: h.At, By: h.By(), What: h.What(),
-				Kind: string(h.Command.Verb),
+				Kind: string(h.Command.Verb), Scope: h.Command.Scope, Until: h.Command.Until,
 			})
 			continue
 		}
@@ -101,8 +101,8 @@ func (c *changeFinder) apps(before, after gitstore.Hash) (list []AppChange, unkn
 	if err != nil {
 		return nil, "", err
 	}
-	changed := map[string]int{}
-	for name := range union(old, now) {
+	changed := map[string]*AppChange{}
+	for _, name := range slices.Sorted(maps.Keys(union(old, now))) {
 		if old[name] == now[name] {
 			continue
 		}
@@ -118,13 +118,17 @@ func (c *changeFinder) apps(before, after gitstore.Hash) (list []AppChange, unkn
 			return nil, "", err
 		}
 		for app := range union(was, is) {
-			if was[app] != is[app] {
-				changed[app]++
+			if was[app] == is[app] {
+				continue
 			}
+			if changed[app] == nil {
+				changed[app] = &AppChange{App: app}
+			}
+			changed[app].add(sample{name, was[app], is[app]})
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(changed)) {
-		list = append(list, AppChange{app, changed[app]})
+		list = append(list, *changed[app])
 	}
 	return list, "", nil
 }
@@ -147,6 +151,7 @@ func (e *Environment) figures(now time.Time) {
 		f.Weeks = append(f.Weeks, Week{Start: start.Add(time.Duration(i) * week)})
 	}
 	var leads, restores []time.Duration
+	weekly := make([]struct{ leads, restores []time.Duration }, weeks)
 	// commands deploy nothing
 	states := slices.DeleteFunc(slices.Clone(e.History), func(h Event) bool { return h.Commit == "" })
 	for i, h := range states {
@@ -154,11 +159,15 @@ func (e *Environment) figures(now time.Time) {
 		inside := !h.At.Before(start) && at < len(f.Weeks)
 		if h.Kind == kindRollback {
 			f.Failed++
-			if i+1 < len(states) {
-				restores = append(restores, h.At.Sub(states[i+1].At))
-			}
 			if inside {
 				f.Weeks[at].RolledBck++
+			}
+			if i+1 < len(states) {
+				took := h.At.Sub(states[i+1].At)
+				restores = append(restores, took)
+				if inside {
+					weekly[at].restores = append(weekly[at].restores, took)
+				}
 			}
 			continue
 		}
@@ -175,7 +184,14 @@ func (e *Environment) figures(now time.Time) {
 		}
 		for _, c := range commits {
 			leads = append(leads, h.At.Sub(c.At))
+			if inside {
+				weekly[at].leads = append(weekly[at].leads, h.At.Sub(c.At))
+			}
 		}
+	}
+	for i := range weekly {
+		w := &f.Weeks[i]
+		w.Lead, w.LeadOf, w.Restore = median(weekly[i].leads), len(weekly[i].leads), median(weekly[i].restores)
 	}
 	f.Lead, f.LeadOf, f.Restore = median(leads), len(leads), median(restores)
 	if n := len(states); n > 0 {

@@ -36,8 +36,9 @@ func HostileFleet(s string) *Fleet {
 		Source: rollout.Source{Commit: s, Apps: map[string]string{s: s}}, Windows: []Window{{Text: s}},
 		History: []Event{{
 			Environment: s, Commit: s, Before: s, known: true, promoted: true, Source: commit, At: at,
-			By: s, What: s, Why: s, Kind: kindRollback, Apps: []AppChange{{s, 1}}, Unknown: s,
-		}},
+			By: s, What: s, Why: s, Kind: kindRollback, Scope: s, Unknown: s,
+			Apps: []AppChange{{App: s, Clusters: 1, Brought: []Fact{{index.Image, s}}}},
+		}, {Environment: s, At: at, By: s, What: s, Kind: string(rollout.EventFreeze), Scope: s}},
 	}
 	c := &Cluster{
 		Name: s, Environment: e, Class: s, Labels: map[string]string{s: s}, KubeVersion: s, State: "active",
@@ -59,11 +60,12 @@ func HostileFleet(s string) *Fleet {
 		}}}},
 	}}
 	p := &Placed{App: a, Cluster: c, Tree: gitstore.Hash{1}, Version: s, Image: s, Commit: commit}
-	a.Placed, c.Apps, e.Clusters = []*Placed{p}, []*Placed{p}, []*Cluster{c}
+	plain := &Cluster{Name: "plain", Environment: e, State: "active", file: "plain"} // lacks the label of the other one
+	a.Placed, c.Apps, e.Clusters = []*Placed{p}, []*Placed{p}, []*Cluster{c, plain}
 	e.Waves = []Wave{{Name: s, State: "pending", Reason: s, Until: at, Clusters: []*Cluster{c}}}
 	e.figures(at.Add(time.Hour))
 	return &Fleet{
-		Name: s, Trunk: s, Tip: commit, Version: s, Made: at, Environments: []*Environment{e}, Clusters: []*Cluster{c},
+		Name: s, Trunk: s, Tip: commit, Version: s, Made: at, Environments: []*Environment{e}, Clusters: []*Cluster{c, plain},
 		Apps: []*App{a}, Labels: []string{s}, Problems: []string{s}, Warnings: []string{s}, Index: hostileIndex(s),
 		Reviews: true, MergeRequests: []MergeRequest{{
 			Number: 1, Title: s, URL: "javascript:" + s, Author: s, Target: s,
@@ -76,7 +78,7 @@ func HostileFleet(s string) *Fleet {
 			Labels: []conform.Label{{Key: s, Value: s}}, Clusters: []string{s, s + "2"},
 			Deviate: []string{s}, Apps: []conform.App{{
 				App: s, Norm: []string{s}, Missing: []string{s}, Variables: []conform.Reference{{Name: s, Clusters: 1}},
-				Variants: []conform.Variant{{
+				Variants: []conform.Variant{{Clusters: []string{s}, Layers: []string{s}}, {
 					Clusters: []string{s}, Causes: []conform.Cause{{Text: s}, {Layer: s, File: s}},
 					Objects: []conform.Object{
 						{Object: s, Only: "norm"}, {Object: s, Fields: []conform.Field{{Path: s, Norm: s, Variant: s}}},

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/site/index"
 )
 
 // workloadKinds returns the kinds whose image stands for an app, the most telling one first.
@@ -22,8 +23,14 @@ func workloadFile(name string) bool {
 	})
 }
 
-// Images are the images that stand for apps, by app and tree. A later call of Read reads only trees that are new.
-type Images map[AppTree]string
+// Images are the images of apps, by app and tree. A later call of Read reads only trees that are new.
+type Images map[AppTree]AppImages
+
+// AppImages are the images of an app in one of its rendered states.
+type AppImages struct {
+	Main string   // of the container that stands for the app; "" if it has no workload
+	All  []string // of its workloads, each once
+}
 
 // AppTree is an app in one of its rendered states. The container that the app names is part of what an image depends on.
 type AppTree struct {
@@ -32,26 +39,17 @@ type AppTree struct {
 	Tree gitstore.Hash
 }
 
-// image returns the image that stands for an app in one of its trees; "" if the tree has no workload. Each tree is read
-// once, also over several calls of Read: of its files, those of workloads.
-func (b *reader) image(app string, tree gitstore.Hash) (string, error) {
-	if tree.IsZero() {
-		return "", nil
+// images returns the images of an app in one of its trees. Each tree is read once, also over several calls of Read: of
+// its files, those of workloads.
+func (b *reader) images(app string, tree gitstore.Hash) (AppImages, error) {
+	key := b.appTree(app, tree)
+	if have, ok := b.knownImages(key); ok || tree.IsZero() {
+		return have, nil
 	}
-	var from fleet.VersionOf
-	if a, ok := b.fleet.App(app); ok {
-		from = a.Spec.VersionFrom
-	}
-	key := AppTree{app, from, tree}
-	for _, known := range []Images{b.out.Images, b.request.Images} {
-		if image, ok := known[key]; ok {
-			b.out.Images[key] = image
-			return image, nil
-		}
-	}
+	var out AppImages
 	entries, err := b.h.Store.Tree(b.ctx, tree)
 	if err != nil {
-		return "", err
+		return out, err
 	}
 	var objects []manifest.Object
 	for _, e := range entries {
@@ -60,17 +58,39 @@ func (b *reader) image(app string, tree gitstore.Hash) (string, error) {
 		}
 		data, err := b.h.Store.Blob(b.ctx, e.Hash)
 		if err != nil {
-			return "", err
+			return out, err
 		}
+		out.All = append(out.All, index.Images(data)...)
 		list, err := manifest.Decode(data, manifest.DefaultBudget())
 		if err != nil { // not Sluice's own: the app shows no image, and the environment a foreign commit
 			continue
 		}
 		objects = append(objects, list...)
 	}
-	out := mainImage(objects, app, from)
+	slices.Sort(out.All)
+	out.All = slices.Compact(out.All)
+	out.Main = mainImage(objects, app, key.From)
 	b.out.Images[key] = out
 	return out, nil
+}
+
+func (b *reader) appTree(app string, tree gitstore.Hash) AppTree {
+	key := AppTree{App: app, Tree: tree}
+	if a, ok := b.fleet.App(app); ok {
+		key.From = a.Spec.VersionFrom
+	}
+	return key
+}
+
+// knownImages returns the images of a tree that this call of Read, or an earlier one, has read.
+func (b *reader) knownImages(key AppTree) (AppImages, bool) {
+	for _, known := range []Images{b.out.Images, b.request.Images} {
+		if have, ok := known[key]; ok {
+			b.out.Images[key] = have
+			return have, true
+		}
+	}
+	return AppImages{}, false
 }
 
 // mainImage returns the image that stands for an app: that of the container that the app names, or else of the first

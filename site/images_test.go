@@ -6,7 +6,9 @@ import (
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 func TestMainImage(t *testing.T) {
@@ -84,6 +86,19 @@ func TestCellsNameVersions(t *testing.T) {
 	if len(got.Variants) != 2 || got.Variants[0].Tag != "1.4" || got.Variants[0].Clusters != 3 ||
 		got.Variants[1].Tag != "1.5" || got.Pending != 1 {
 		t.Errorf("a cell of two images: got %+v, want 1.4 on 3 clusters and 1.5 on one, and one cluster to go", got)
+	}
+}
+
+// A hold of some apps stands at these, and one of the whole environment at none: the environment has it.
+func TestCellsNameHolds(t *testing.T) {
+	t.Parallel()
+	e := &Environment{Name: "prod", Status: &promote.Status{}}
+	e.Status.Decision.Record.Holds = []rollout.Hold{{Apps: []string{"shop"}}, {}}
+	for app, want := range map[string]bool{"shop": true, "web": false} {
+		a := &App{Name: app}
+		if got := newCell(e, a, []*Placed{{App: a, Cluster: &Cluster{Environment: e}}}).Held; got != want {
+			t.Errorf("%s is held back: got %t, want %t", app, got, want)
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ type Fleet struct {
 	Index        *index.Index
 	Touched      Touched // by the commits of the trunk that promotions brought together
 	Images       Images
+	Sources      Sources
 
 	MergeRequests []MergeRequest // that were reviewed
 	Reviews       bool           // merge requests are reviewed here; without it there are no pages of them
@@ -200,9 +201,11 @@ type Event struct {
 	Source      Commit
 	At          time.Time
 	By          string
-	What        string // the subject
-	Why         string // approvals, overrides, reasons
-	Kind        string // hydrate, promote, rollback, override, foreign, or the verb of a command, such as freeze
+	What        string    // the subject
+	Why         string    // approvals, overrides, reasons
+	Kind        string    // hydrate, promote, rollback, override, foreign, or the verb of a command, such as freeze
+	Scope       string    // of a command
+	Until       time.Time // end of a freeze, as the command named it
 	Apps        []AppChange
 	Unknown     string // why Apps is incomplete; "" if it is complete
 	tree        gitstore.Hash
@@ -216,6 +219,15 @@ type Event struct {
 type AppChange struct {
 	App      string
 	Clusters int
+	Brought  []Fact // images and versions that the app did not have before the event, on some of these clusters
+	Partial  bool   // Brought may lack some, because not everything was read
+	samples  []sample
+}
+
+// Fact is an image, or the version or the path of a source, as Fleet.Index has them.
+type Fact struct {
+	Kind index.Kind
+	Text string
 }
 
 // Figures are DORA's four figures of an environment, from its history.
@@ -233,9 +245,12 @@ type Figures struct {
 	Truncated bool          // the history goes on beyond what was read
 }
 
-// Week has the deployments and rollbacks of a week.
+// Week has the figures of a week.
 type Week struct {
 	Start     time.Time
 	Deployed  int
 	RolledBck int
+	Lead      time.Duration // median, as of Figures
+	LeadOf    int
+	Restore   time.Duration // median of RolledBck times
 }

@@ -16,7 +16,9 @@ const (
 
 // overview is what the first page fills in.
 type overview struct {
-	Fleet   *Fleet
+	Fleet   *Fleet // restricted to the clusters of Choice
+	Labels  []labelValues
+	Choice  choice
 	ToDo    []action
 	Odd     []*Cluster
 	MoreOdd int
@@ -72,8 +74,11 @@ func (r foldRow) Bad() int { return r.Odd + r.Unhealthy }
 // Rest is the number of clusters that are neither up to date nor frozen.
 func (r foldRow) Rest() int { return r.Bad() + r.Pending }
 
-func newOverview(f *Fleet) *overview {
-	out := &overview{Fleet: f, ToDo: toDo(f)}
+func newOverview(f *Fleet, labels []labelValues, chosen choice) *overview {
+	out := &overview{Fleet: f, Labels: labels, Choice: chosen}
+	if chosen.None() {
+		out.ToDo = toDo(f)
+	}
 	for _, c := range f.Clusters {
 		if c.Dot() == "odd" || c.Unhealthy() || c.State == "frozen" {
 			out.Odd = append(out.Odd, c)
@@ -82,15 +87,16 @@ func newOverview(f *Fleet) *overview {
 	slices.SortStableFunc(out.Odd, func(a, b *Cluster) int { return cmp.Compare(oddness(a), oddness(b)) })
 	out.MoreOdd = max(0, len(out.Odd)-oddClusters)
 	out.Odd = out.Odd[:len(out.Odd)-out.MoreOdd]
-	at := map[*Environment]int{}
+	at := map[string]int{}
 	for i, e := range f.Environments {
-		at[e] = i
+		at[e.Name] = i
 	}
 	for _, a := range f.Apps {
 		row := matrixRow{App: a, Cells: make([]cell, len(f.Environments))}
 		byEnv := make([][]*Placed, len(f.Environments))
 		for _, p := range a.Placed {
-			byEnv[at[p.Cluster.Environment]] = append(byEnv[at[p.Cluster.Environment]], p)
+			i := at[p.Cluster.Environment.Name]
+			byEnv[i] = append(byEnv[i], p)
 		}
 		for i, list := range byEnv {
 			row.Cells[i] = newCell(f.Environments[i], a, list)
@@ -99,6 +105,9 @@ func newOverview(f *Fleet) *overview {
 	}
 	dots := pageDots
 	for _, label := range f.Labels {
+		if label == chosen.Label {
+			continue
+		}
 		one := newFold(f, label, dots)
 		for _, r := range one.Rows {
 			if r.Dots {
@@ -134,7 +143,8 @@ func newCell(e *Environment, a *App, list []*Placed) cell {
 	out.Variants = out.Variants[:len(out.Variants)-out.More]
 	if e.Status != nil {
 		for _, h := range e.Status.Decision.Record.Holds {
-			out.Held = out.Held || len(list) > 0 && (len(h.Apps) == 0 || slices.Contains(h.Apps, a.Name))
+			// a hold of the whole environment stands at the environment, and says nothing of one app
+			out.Held = out.Held || len(list) > 0 && slices.Contains(h.Apps, a.Name)
 		}
 	}
 	return out

@@ -26,7 +26,7 @@ func TestDotsHaveALimit(t *testing.T) {
 			})
 		}
 		dots := 0
-		for _, fold := range newOverview(f).Folds {
+		for _, fold := range newOverview(f, nil, choice{}).Folds {
 			for _, r := range fold.Rows {
 				if r.Dots {
 					dots += len(r.Clusters)

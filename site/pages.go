@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/rollout"
+	"github.com/sluice-gitops/sluice/site/index"
 )
 
 //go:embed templates/*.html
@@ -43,7 +44,16 @@ type Page struct {
 	Title string
 
 	template string
-	data     any
+	data     any        // what the template fills in
+	make     func() any // in place of data, for pages of which there can be many
+}
+
+// content returns what the template fills in.
+func (p *Page) content() any {
+	if p.make != nil {
+		return p.make()
+	}
+	return p.data
 }
 
 // Pages renders the pages of a fleet. Its methods are safe for concurrent use.
@@ -79,7 +89,7 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	}
 	for _, name := range []string{
 		"overview", "promotions", "clusters", "cluster", "app", "conformance", "history",
-		"search", "merge-requests", "merge-request",
+		"search", "merge-requests", "merge-request", "version",
 	} {
 		t, err := template.New("layout.html").Funcs(functions(p)).ParseFS(templateFiles, "templates/layout.html",
 			"templates/parts.html", "templates/"+name+".html")
@@ -88,12 +98,16 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 		}
 		p.templates[name] = t
 	}
-	p.add(Page{Path: "index.html", Title: "Overview", template: "overview", data: newOverview(f)})
+	labels := newLabels(f)
+	p.add(Page{Path: "index.html", Title: "Overview", template: "overview", data: newOverview(f, labels, choice{})})
 	p.add(Page{Path: "promotions.html", Title: "Promotions", template: "promotions", data: newPromotions(f)})
-	p.add(Page{Path: "clusters.html", Title: "Clusters", template: "clusters", data: f})
+	p.add(Page{
+		Path: "clusters.html", Title: "Clusters", template: "clusters", data: &clusterList{Fleet: f, Labels: labels},
+	})
 	p.add(Page{Path: "conformance.html", Title: "Conformance", template: "conformance", data: newConformance(f)})
 	p.add(Page{Path: "history.html", Title: "History", template: "history", data: newHistory(f)})
-	p.add(Page{Path: searchPath, Title: "Search", template: "search", data: newSearch(f)})
+	found := newSearch(f)
+	p.add(Page{Path: searchPath, Title: "Search", template: "search", data: found})
 	if f.Reviews {
 		p.add(Page{
 			Path: mergeRequestsPath, Title: "Merge requests", template: "merge-requests",
@@ -109,6 +123,20 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	}
 	for _, c := range f.Clusters {
 		p.add(Page{Path: clusterPath(c), Title: c.Name, template: "cluster", data: newClusterView(c)})
+	}
+	for _, l := range labels {
+		for _, v := range l.Values {
+			p.add(Page{Path: v.Path(), Title: v.String(), template: "overview", make: func() any {
+				return newOverview(f.only(v), labels, v)
+			}})
+		}
+	}
+	for _, r := range found.Rows {
+		if one := (Fact{r.Kind, r.Text}); one.Kind == index.Image || one.Kind == index.Chart {
+			p.add(Page{Path: versionPath(one), Title: one.Text, template: "version", make: func() any {
+				return newVersion(f, one, found.Rows)
+			}})
+		}
 	}
 	return p, nil
 }
@@ -159,7 +187,7 @@ func (p *Pages) Render(path string) ([]byte, bool, error) {
 	var out bytes.Buffer
 	f := frame{
 		Page: one, Fleet: p.fleet, Policy: policy, Root: strings.Repeat("../", strings.Count(path, "/")),
-		Live: p.live, Data: one.data,
+		Live: p.live, Data: one.content(),
 	}
 	if err := p.templates[one.template].Execute(&out, f); err != nil {
 		return nil, true, fmt.Errorf("page %s: %w", path, err)
@@ -188,21 +216,52 @@ func functions(p *Pages) template.FuncMap {
 		"appNamed":  func(name string) string { return "apps/" + fileName(name) + ".html" },
 		"onCluster": func(name string) string { return "clusters/" + fileName(name) + ".html" },
 		"state":     stateOf,
-		"health":    healthOf,
-		"healthy":   healthWord,
-		"ofApp":     appHealth,
-		"command":   func(words ...string) command { return newCommand(words...) },
-		"dict":      dict,
-		"anchor":    fileName,
-		"plus":      func(a, b int) int { return a + b },
-		"percent":   func(part, of int) int { return part * 100 / max(1, of) },
-		"nav":       func() []link { return navigation(f) },
-		"pieces":    pieces,
-		"dated":     dated,
-		"upToDate":  upToDate,
+		"charts": func(version string) []Fact {
+			var out []Fact
+			for text := range strings.SplitSeq(version, ", ") {
+				out = append(out, Fact{index.Chart, text})
+			}
+			return out
+		},
+		"image":       func(text string) Fact { return Fact{index.Image, text} },
+		"fact":        func(kind index.Kind, text string) Fact { return Fact{kind, text} },
+		"versionPage": p.versionPage,
+		"textPage": func(text string) string {
+			return cmp.Or(p.versionPage(Fact{index.Image, text}), p.versionPage(Fact{index.Chart, text}))
+		},
+		"labelPage": func(label, value string) string {
+			path := choice{Label: label, Value: value}.Path()
+			if _, ok := p.pages[path]; !ok {
+				return ""
+			}
+			return path
+		},
+		"health":   healthOf,
+		"healthy":  healthWord,
+		"ofApp":    appHealth,
+		"command":  func(words ...string) command { return newCommand(words...) },
+		"dict":     dict,
+		"anchor":   fileName,
+		"plus":     func(a, b int) int { return a + b },
+		"percent":  func(part, of int) int { return part * 100 / max(1, of) },
+		"nav":      func() []link { return navigation(f) },
+		"pieces":   pieces,
+		"dated":    dated,
+		"upToDate": upToDate,
 		"report": func(e *Environment, h Event) string {
 			if path := changePath(e, h); p.live || p.reported[path] {
 				return path
+			}
+			return ""
+		},
+		"eventID": func(environment, commit string) string {
+			return "e-" + fileName(environment) + "-" + fileName(commit[:min(len(commit), shortHash)])
+		},
+		"reportOf": func(h Event) string {
+			for _, e := range f.Environments {
+				if path := changePath(e, h); e.Name == h.Environment && (p.live || p.reported[path]) {
+					return path
+				}
 			}
 			return ""
 		},
@@ -222,6 +281,15 @@ func functions(p *Pages) template.FuncMap {
 		"verdictClass": verdictClass,
 		"timeOrNone":   func(t time.Time) bool { return !t.IsZero() },
 	}
+}
+
+// versionPage returns the page of an image, or of a version or path of a source; "" if there is none.
+func (p *Pages) versionPage(f Fact) string {
+	path := versionPath(f)
+	if _, ok := p.pages[path]; !ok {
+		return ""
+	}
+	return path
 }
 
 const shortHash = 10

@@ -32,6 +32,7 @@ type Request struct {
 	Index    *index.Index // of an earlier call, so that only what changed is read; nil is none
 	Touched  Touched      // of an earlier call; nil is none
 	Images   Images       // of an earlier call; nil is none
+	Sources  Sources      // of an earlier call; nil is none
 	Posted   *Statuses    // commit statuses, for the health of clusters; nil: it is not known
 }
 
@@ -43,7 +44,7 @@ const (
 // Read reads a fleet. An environment or a cluster whose branches cannot be read fails the call: a page must not show
 // less than there is. What only adds detail, such as an old commit whose fleet is invalid, is named in Fleet.Problems.
 func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
-	f, warnings, err := h.Fleet(ctx, r.Trunk.Tree)
+	f, problems, err := h.Fleet(ctx, r.Trunk.Tree)
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +54,10 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 		versions: map[string]string{}, mask: diff.NewMasker(r.Key), problem: map[string]bool{},
 		out: &Fleet{
 			Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now,
-			Problems: slices.Clone(r.Problems), Images: Images{},
+			Problems: slices.Clone(r.Problems), Images: Images{}, Sources: Sources{},
 		},
 	}
-	if n := len(warnings); n > 0 {
-		b.out.Warnings = append(b.out.Warnings,
-			fmt.Sprintf("The fleet's files have %s: `sluice validate` lists them.", hydrate.Count(n, "warning")))
-	}
+	b.files(problems)
 	if warning := promote.Unsigned(f); warning != "" {
 		b.out.Warnings = append(b.out.Warnings, warning)
 	}
@@ -77,6 +75,9 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 	}
 	b.finish()
 	if err := b.touches(); err != nil {
+		return nil, err
+	}
+	if err := b.arrivals(); err != nil {
 		return nil, err
 	}
 	b.health()
@@ -112,6 +113,26 @@ func (b *reader) note(format string, args ...any) {
 	if !b.problem[text] {
 		b.problem[text] = true
 		b.out.Problems = append(b.out.Problems, text)
+	}
+}
+
+const fileWarnings = 20 // of the fleet's files that the pages list
+
+// files lists the warnings of the fleet's files, and the errors in files of a workspace, which was not read.
+func (b *reader) files(problems fleet.Problems) {
+	warnings := 0
+	for _, p := range problems {
+		if p.Severity == fleet.SeverityError {
+			b.note("%s", p)
+			continue
+		}
+		if warnings++; warnings <= fileWarnings {
+			b.out.Warnings = append(b.out.Warnings, p.String())
+		}
+	}
+	if n := warnings - fileWarnings; n > 0 {
+		b.out.Warnings = append(b.out.Warnings,
+			fmt.Sprintf("The fleet's files have %s: `sluice validate` lists them.", hydrate.Count(n, "more warning")))
 	}
 }
 

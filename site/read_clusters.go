@@ -68,9 +68,11 @@ func (b *reader) cluster(c *Cluster, registered *fleet.Cluster) error {
 			Commit: b.commit(c.Runs.Of(name)),
 		}
 		p.Version = b.version(c, name, p.Commit.Hash)
-		if p.Image, err = b.image(name, cmp.Or(p.Tree, p.Desired)); err != nil {
+		images, err := b.images(name, cmp.Or(p.Tree, p.Desired))
+		if err != nil {
 			return err
 		}
+		p.Image = images.Main
 		p.App.Placed = append(p.App.Placed, p)
 		c.Apps = append(c.Apps, p)
 	}

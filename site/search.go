@@ -29,6 +29,9 @@ type searchRow struct {
 	MoreApps int
 }
 
+// MoreClusters is the number of clusters that the row does not name.
+func (r searchRow) MoreClusters() int { return r.Clusters - len(r.Some) }
+
 type searchHit struct {
 	index.Hit
 	Environment string
@@ -69,7 +72,7 @@ func (p *Pages) Search(text string) ([]byte, error) {
 	var out bytes.Buffer
 	if err := p.templates[page.template].Execute(&out, frame{
 		Page: page, Fleet: p.fleet, Policy: policy, Live: p.live,
-		Data: page.data,
+		Data: page.content(),
 	}); err != nil {
 		return nil, fmt.Errorf("page %s: %w", page.Path, err)
 	}

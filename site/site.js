@@ -17,26 +17,43 @@ const copy = async (button) => {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 };
 
-// filter hides the rows of a table that lack one of the words, and keeps the words in the address.
+// filter hides the rows of a table that lack one of the words, or the chosen label, and keeps both in the address.
 const filter = (input) => {
-  const rows = [...$(input.dataset.filter).tBodies[0].rows], texts = [];
+  const rows = [...$(input.dataset.filter).tBodies[0].rows], texts = [], label = input.parentElement.querySelector("select");
+  const chosen = () => label ? label.value : "";
   const apply = () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean), line = chosen() + "\n";
     let n = 0;
     rows.forEach((row, i) => {
-      texts[i] ??= row.textContent.toLowerCase();
-      row.hidden = !words.every((w) => texts[i].includes(w));
+      const labels = row.dataset.labels || "";
+      texts[i] ??= (row.textContent + " " + labels).toLowerCase();
+      row.hidden = !words.every((w) => texts[i].includes(w)) || chosen() !== "" && !("\n" + labels).includes("\n" + line);
       if (!row.hidden) n++;
     });
-    $("count").textContent = words.length ? n.toLocaleString("en-US") + " of " + rows.length.toLocaleString("en-US") : "";
-    try { history.replaceState(null, "", (input.value ? "?q=" + encodeURIComponent(input.value) : location.pathname) + location.hash); } catch { /* a sandboxed page has no address of its own */ }
+    $("count").textContent = words.length || chosen() ? n.toLocaleString("en-US") + " of " + rows.length.toLocaleString("en-US") : "";
+    const q = new URLSearchParams();
+    if (input.value) q.set("q", input.value);
+    if (chosen()) q.set("label", chosen());
+    try { history.replaceState(null, "", (q.size ? "?" + q : location.pathname) + location.hash); } catch { /* a sandboxed page has no address of its own */ }
   };
   let timer = 0;
   input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(apply, 60); });
-  input.clear = () => { input.value = ""; apply(); };
-  const q = new URLSearchParams(location.search).get("q");
-  if (q) { input.value = q; apply(); }
+  input.clear = () => { input.value = ""; if (label) label.value = ""; apply(); };
+  const q = new URLSearchParams(location.search);
+  if (q.get("q")) input.value = q.get("q");
+  if (label) {
+    label.addEventListener("change", apply);
+    if ([...label.options].some((o) => o.value === q.get("label"))) label.value = q.get("label");
+  }
+  if (input.value || chosen()) apply();
 };
+// A mark of a timeline leads to its entry in the list, which is the way of those who do not use a pointer.
+document.addEventListener("click", (e) => { const mark = e.target.closest("[data-to]"); if (mark) location.hash = mark.dataset.to; });
+// A list of pages leads to the chosen one.
+document.addEventListener("change", (e) => {
+  const list = e.target.closest("select[data-go]");
+  if (list) location.href = list.dataset.go + list.value;
+});
 
 // times shows the reader's own zone, and how long ago.
 const units = [["day", 86400], ["hour", 3600], ["minute", 60]];
@@ -103,6 +120,7 @@ addEventListener("hashchange", reveal);
 // enhance prepares the content, at the start and after an update.
 const enhance = () => {
   for (const e of document.querySelectorAll(".js")) e.hidden = false;
+  for (const e of document.querySelectorAll("select[data-go]")) e.value = e.querySelector("[selected]")?.value ?? "index.html"; // not what the browser remembers
   if ($("filter")) filter($("filter"));
   times();
   reveal();

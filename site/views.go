@@ -2,7 +2,6 @@ package site
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -156,79 +155,4 @@ func newClusterView(c *Cluster) *clusterView {
 		})
 	}
 	return out
-}
-
-// history is what the page of the history fills in.
-type history struct {
-	Fleet *Fleet
-	Plots []plot
-}
-
-// plot is the drawing of an environment's figures.
-type plot struct {
-	*Environment
-	Bars  []bar
-	Width int
-	Most  int // deployments and rollbacks in one week
-	Lead  string
-	Rate  string
-	Fail  string
-	Back  string
-}
-
-// bar is a week: deployments above the line, rollbacks in red on top of them. Heights and places are in pixels.
-type bar struct {
-	X, Y, Height   int
-	RedY, Red      int
-	Title          string
-	Start          time.Time
-	Deployed, Back int
-}
-
-const (
-	barWidth   = 14
-	barGap     = 4
-	plotHeight = 48
-)
-
-func newHistory(f *Fleet) *history {
-	out := &history{Fleet: f}
-	for _, e := range f.Environments {
-		p := plot{Environment: e, Width: len(e.Figures.Weeks) * (barWidth + barGap)}
-		most := 1
-		for _, w := range e.Figures.Weeks {
-			most = max(most, w.Deployed+w.RolledBck)
-		}
-		p.Most = most
-		for i, w := range e.Figures.Weeks {
-			b := bar{X: i * (barWidth + barGap), Start: w.Start, Deployed: w.Deployed, Back: w.RolledBck}
-			b.Height, b.Red = w.Deployed*plotHeight/most, w.RolledBck*plotHeight/most
-			b.Y = plotHeight - b.Height
-			b.RedY = b.Y - b.Red
-			b.Title = fmt.Sprintf("week of %s: %s, %s", w.Start.Format("2006-01-02"), count(w.Deployed, "deployment"),
-				count(w.RolledBck, "rollback"))
-			p.Bars = append(p.Bars, b)
-		}
-		p.texts()
-		out.Plots = append(out.Plots, p)
-	}
-	return out
-}
-
-func (p *plot) texts() {
-	f := &p.Figures
-	p.Lead, p.Back, p.Fail, p.Rate = "–", "–", "–", "–"
-	if f.LeadOf > 0 {
-		p.Lead = span(f.Lead)
-		if f.LeadLacks > 0 {
-			p.Lead += fmt.Sprintf(" (without %s of unknown age)", count(f.LeadLacks, "promotion"))
-		}
-	}
-	if f.Failed > 0 {
-		p.Back = span(f.Restore)
-	}
-	if f.Deployed > 0 {
-		p.Fail = fmt.Sprintf("%d %%", min(100, f.Failed*100/f.Deployed))
-		p.Rate = fmt.Sprintf("%.1f per week", f.PerWeek)
-	}
 }

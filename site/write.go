@@ -1,14 +1,17 @@
 package site
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 )
 
 // Write writes all pages and the files that they share into a folder. Files of an earlier run that no longer belong to
-// the pages are removed only below apps/ and clusters/; other files of the folder stay. Each file is replaced as a
-// whole.
+// the pages are removed only below apps/, clusters/, labels/ and versions/; other files of the folder stay. Each file
+// is replaced as a whole.
 func Write(dir string, p *Pages) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a web server reads the pages as another user
 		return fmt.Errorf("pages: %w", err)
@@ -55,28 +58,22 @@ func replace(root *os.Root, name string, data []byte) error {
 	return nil
 }
 
-// prune removes the pages of apps and clusters that no longer exist.
+// prune removes the pages of apps, clusters, labels and versions that no longer exist.
 func prune(root *os.Root, keep map[string]bool) error {
-	for _, dir := range []string{"apps", "clusters"} {
-		f, err := root.Open(dir)
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
+	for _, dir := range []string{"apps", "clusters", "labels", "versions"} {
+		var gone []string
+		err := fs.WalkDir(root.FS(), dir, func(name string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() && path.Ext(name) == ".html" && !keep[name] {
+				gone = append(gone, name)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("pages: %w", err)
 		}
-		names, err := f.Readdirnames(-1)
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
-		if err != nil {
-			return fmt.Errorf("pages: %w", err)
-		}
-		for _, name := range names {
-			if filepath.Ext(name) == ".html" && !keep[dir+"/"+name] {
-				if err := root.Remove(filepath.Join(dir, name)); err != nil {
-					return fmt.Errorf("pages: %w", err)
-				}
+		for _, name := range gone {
+			if err := root.Remove(filepath.FromSlash(name)); err != nil {
+				return fmt.Errorf("pages: %w", err)
 			}
 		}
 	}

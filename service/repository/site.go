@@ -31,7 +31,7 @@ func (w *Session) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, e
 	}
 	r := site.Request{Trunk: trunk, Now: w.now(), Version: w.config.Runtime.Version, Key: w.FingerprintKey()}
 	if earlier != nil {
-		r.Index, r.Touched, r.Images = earlier.Index, earlier.Touched, earlier.Images
+		r.Index, r.Touched, r.Images, r.Sources = earlier.Index, earlier.Touched, earlier.Images, earlier.Sources
 	}
 	if w.repo.Forge != nil {
 		r.Posted = w.config.Statuses.of(w.repo.Place)

@@ -203,13 +203,40 @@ func (x *Index) matches(want []*matcher, t *target) []string {
 	return out
 }
 
+// Having returns the targets that have exactly one fact, by cluster and app.
+func (x *Index) Having(kind Kind, text string) []Hit {
+	n := slices.Index(x.facts, fact{kind, text})
+	if n < 0 {
+		return nil
+	}
+	want := uint32(n) //nolint:gosec // far fewer facts than 2^32
+	has := make([]bool, len(x.trees))
+	for i := range x.trees {
+		_, has[i] = slices.BinarySearch(x.trees[i].facts, want)
+	}
+	var out []Hit
+	for i := range x.clusters {
+		for _, t := range x.clusters[i].targets {
+			if has[t.tree] || slices.Contains(t.extra, want) {
+				out = append(out, Hit{x.clusters[i].name, t.app, []string{text}})
+			}
+		}
+	}
+	return out
+}
+
 // Count is a fact and the number of targets that have it.
 type Count struct {
-	Kind    Kind
-	Text    string
-	Targets int
-	Apps    []AppCount // the most frequent first
+	Kind     Kind
+	Text     string
+	Targets  int
+	Apps     []AppCount // the most frequent first
+	Clusters int
+	Some     []string // the first of the clusters by name, at most SomeClusters
 }
+
+// SomeClusters is the number of clusters that a Count names.
+const SomeClusters = 4
 
 // AppCount is the number of targets of an app.
 type AppCount struct {
@@ -220,34 +247,48 @@ type AppCount struct {
 // Inventory lists the facts of some kinds with the targets that have them, by kind and then the most frequent first. It
 // lists at most `most` facts of each kind; more is the number of facts that it leaves out.
 func (x *Index) Inventory(most int, of ...Kind) (list []Count, more int) {
-	counts := make([]map[string]int, len(x.facts))
-	add := func(f uint32, app string) {
+	type counted struct {
+		apps     map[string]int
+		clusters int
+		some     []string
+		last     int // cluster + 1
+	}
+	counts := make([]counted, len(x.facts))
+	add := func(f uint32, cluster int, app string) {
 		if !slices.Contains(of, x.facts[f].kind) {
 			return
 		}
-		if counts[f] == nil {
-			counts[f] = map[string]int{}
+		c := &counts[f]
+		if c.apps == nil {
+			c.apps = map[string]int{}
 		}
-		counts[f][app]++
+		c.apps[app]++
+		if c.last == cluster+1 {
+			return
+		}
+		c.last = cluster + 1
+		if c.clusters++; c.clusters <= SomeClusters {
+			c.some = append(c.some, x.clusters[cluster].name)
+		}
 	}
 	for i := range x.clusters {
 		for j := range x.clusters[i].targets {
 			t := &x.clusters[i].targets[j]
 			for _, f := range t.extra {
-				add(f, t.app)
+				add(f, i, t.app)
 			}
 			for _, f := range x.trees[t.tree].facts {
-				add(f, t.app)
+				add(f, i, t.app)
 			}
 		}
 	}
 	byKind := make([][]Count, kinds)
-	for i, apps := range counts {
-		if len(apps) == 0 {
+	for i, one := range counts {
+		if len(one.apps) == 0 {
 			continue
 		}
-		c := Count{Kind: x.facts[i].kind, Text: x.facts[i].text}
-		for app, n := range apps {
+		c := Count{Kind: x.facts[i].kind, Text: x.facts[i].text, Clusters: one.clusters, Some: one.some}
+		for app, n := range one.apps {
 			c.Apps = append(c.Apps, AppCount{app, n})
 			c.Targets += n
 		}

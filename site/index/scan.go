@@ -56,6 +56,9 @@ func scan(data []byte) scanned {
 	return out
 }
 
+// Images returns the images of one object of canonical YAML, as an index has them.
+func Images(data []byte) []string { return scan(data).images }
+
 // isBlock reports whether a value begins a literal or folded block.
 func isBlock(value []byte) bool {
 	return len(value) > 0 && (value[0] == '|' || value[0] == '>') && len(value) <= 3

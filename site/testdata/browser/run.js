@@ -10,10 +10,10 @@ const [folder, shots, older, newer] = process.argv.slice(2);
 const address = (site, name) => "file://" + path.join(folder, site, name);
 const out = {errors: [], requests: [], axe: [], wide: [], facts: {}, pages: 0};
 const {open, check} = opener(out, {width: 1440, height: 900});
-const pagesOf = (site) => ["", "apps/", "clusters/", "merge-requests/"].filter((dir) => fs.existsSync(path.join(folder, site, dir))).flatMap((dir) => fs.readdirSync(path.join(folder, site, dir)).filter((n) => n.endsWith(".html")).map((n) => dir + n));
+const pagesOf = (site) => fs.readdirSync(path.join(folder, site), {recursive: true}).filter((n) => n.endsWith(".html") && !n.startsWith("changes/")).sort();
 
 const looks = async (browser) => {
-  const pages = pagesOf("demo").filter((p) => !/^(apps|clusters|merge-requests)\//.test(p) || /shop|prod-eu-1|requests\/4/.test(p));
+  const pages = pagesOf("demo").filter((p) => !p.includes("/") || /^(apps\/shop|clusters\/prod-eu-1|merge-requests\/4|labels\/region\/eu-west-1|versions\/x-image-.*web-2\.1)/.test(p));
   out.pages = pages.length;
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1440, 900, 390]) {
@@ -91,6 +91,23 @@ const use = async (browser) => {
   ({context, page} = await open(browser, address("demo", "apps/shop.html"), {javaScriptEnabled: false}));
   f.noscript = await page.locator("main").innerText();
   f.noscriptTools = await page.locator("#filter").isVisible();
+  await context.close();
+
+  ({context, page} = await open(browser, address("demo", "clusters.html") + "?label=region%3Deu-west-1"));
+  const listed = () => page.evaluate(() => [...document.querySelectorAll("#list tbody tr:not([hidden]) th")].map((e) => e.textContent).join(" "));
+  f.labelled = await listed();
+  await page.locator("#label").selectOption("class=edge");
+  f.relabelled = await listed();
+  f.labelQuery = await page.evaluate(() => location.search);
+  await page.goto(address("demo", "index.html"));
+  await page.locator("#label").selectOption("labels/class/edge.html");
+  await page.waitForURL(/labels\/class\/edge/);
+  f.chosen = await page.evaluate(() => document.querySelector("h1").textContent);
+  await page.locator("#label").selectOption("index.html");
+  await page.waitForURL(/index\.html/);
+  await page.goto(address("demo", "history.html"));
+  await page.locator("#env-dev svg.timeline [data-to]").last().click();
+  f.marked = await page.evaluate(() => document.querySelector(":target")?.tagName);
   await context.close();
 
   f.hostile = 0;
