@@ -9,7 +9,7 @@ LDFLAGS := -s -w
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath
 
-.PHONY: licenses reproducible build drill test test-stories stories-services stories-pages test-e2e e2e-services e2e-packages test-thorough browser lint bench parity parity-references fuzz demo demo-service dist image image-files schema clean
+.PHONY: bed bed-up test-bed licenses reproducible build drill test test-stories stories-services stories-pages test-e2e e2e-services e2e-packages test-thorough browser lint bench parity parity-references fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	@[ -e $(BIN)/sluice ] || echo "compiling Sluice and its dependencies: a few minutes if Go's build cache is empty, seconds afterwards"
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
@@ -55,6 +55,28 @@ e2e-packages: $(BIN)/slowtests
 
 $(BIN)/slowtests: tools/slowtests/main.go
 	$(GO) build -C tools/slowtests -o $@ .
+
+# Real servers for tests and for a demonstration (docs/bed.md), in a folder outside of the clone, so that all clones share them. A
+# server is built again when its go.mod changes.
+export SLUICE_BED ?= $(HOME)/.cache/sluice-bed
+BED := $(SLUICE_BED)
+bed: $(BED)/gitea/gitea ## builds the real servers of the bed once: about ten minutes with an empty build cache; needs a C compiler
+
+$(BED)/gitea/gitea: bed/gitea/go.mod bed/gitea/go.sum bed/gitea/main.go
+	@echo "building Gitea into $(@D): about ten minutes on two cores with an empty build cache"
+	@mkdir -p $(@D)/static
+	@set -e; cd bed/gitea; module=code.gitea.io/gitea; $(GO) mod download $$module; \
+	  version=$$($(GO) list -m -f '{{.Version}}' $$module); folder=$$($(GO) list -m -f '{{.Dir}}' $$module); \
+	  cp -rf $$folder/templates $$folder/options $$folder/public $(@D)/static/; chmod -R u+w $(@D)/static; \
+	  CGO_ENABLED=1 $(GO) build -tags 'sqlite sqlite_unlock_notify' -ldflags "$(LDFLAGS) -X main.version=$${version#v}" -o $@ .
+
+# One server at a time: each test of these packages starts one of its own.
+test-bed: bed ## the contract of the forge adapters and the stories of the service on a real Gitea
+	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m -run '^(TestContract|TestReal.*)$$' ./bot/forge/gitea
+	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m -parallel 4 -run '/^gitea$$' ./cmd/internal/app
+
+bed-up: build bed ## a Gitea with a fleet, the service with its pages, and a merge request with Sluice's comment, until Ctrl-C
+	@$(GO) run ./bed/up -sluice $(BIN)/sluice
 
 test-thorough: ## what takes too long for each commit: branches of the largest repositories of the corpus, every hostile case, every trouble and every story of the service on both forges, 200 killed runs, 10,000 reviews of generated fleets, 10,000 promotion histories and 300 on real trees, 3,000 random charts, Argo CD's own tests
 	CORPUS=$(CORPUS) SLUICE_GOLDEN=all $(GO) test -count=1 -timeout 60m ./cmd/sluice -run TestGoldenCorpus
