@@ -335,7 +335,7 @@ type Rights struct {
 	Verbs []string `json:"verbs,omitempty"`
 	// Users by their name on the forge.
 	Users []string `json:"users,omitempty"`
-	// Teams (GitHub) or groups (GitLab).
+	// Teams (GitHub, Gitea) or groups (GitLab).
 	Teams []string `json:"teams,omitempty"`
 	// Roles in the source repository: read, write, maintain, admin. A higher role has what a lower one has.
 	Roles []string `json:"roles,omitempty"`
@@ -382,7 +382,7 @@ type Freeze struct {
 type Approvers struct {
 	// Users by their name on the forge.
 	Users []string `json:"users,omitempty"`
-	// Teams (GitHub) or groups (GitLab).
+	// Teams (GitHub, Gitea) or groups (GitLab).
 	Teams []string `json:"teams,omitempty"`
 	// Count of approvals needed.
 	Count int `json:"count,omitempty" jsonschema:"minimum=0"`

@@ -57,7 +57,7 @@ type WorkspacePolicy struct {
 type Administrators struct {
 	// Users by their name on the forge.
 	Users []string `json:"users,omitempty"`
-	// Teams (GitHub) or groups (GitLab).
+	// Teams (GitHub, Gitea) or groups (GitLab).
 	Teams []string `json:"teams,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type Administrators struct {
 type WorkspaceApprovers struct {
 	// Users by their name on the forge.
 	Users []string `json:"users,omitempty"`
-	// Teams (GitHub) or groups (GitLab).
+	// Teams (GitHub, Gitea) or groups (GitLab).
 	Teams []string `json:"teams,omitempty"`
 	// Count of approvals needed, in environments that need approvals. An environment that needs more keeps its own
 	// count.

@@ -66,7 +66,7 @@ type MergeRequest struct {
 	Number int    `json:"number,omitempty"`
 	URL    string `json:"url,omitempty"`
 	Title  string `json:"title,omitempty"`
-	Forge  string `json:"forge,omitempty"` // github or gitlab; "" if unknown
+	Forge  string `json:"forge,omitempty"` // github, gitlab or gitea; "" if unknown
 }
 
 // Companion is a merge request that another one depends on.

@@ -107,6 +107,7 @@ func TestMergeRequestName(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://github.com/acme/fleet/pull/7":             "#7",
 		"https://gitlab.com/acme/fleet/-/merge_requests/7": "!7",
+		"https://git.example.com/acme/fleet/pulls/7":       "#7",
 		"": "!7",
 	} {
 		if got := (&MergeRequest{Number: 7, URL: url}).Name(); got != want {

@@ -44,9 +44,9 @@ func (m *MergeRequest) Address() string {
 	return ""
 }
 
-// Name is the number as the forge writes it: #7 on GitHub, !7 on GitLab.
+// Name is the number as the forge writes it: #7 on GitHub and Gitea, !7 on GitLab.
 func (m *MergeRequest) Name() string {
-	if strings.Contains(m.URL, "/pull/") {
+	if strings.Contains(m.URL, "/pull/") || strings.Contains(m.URL, "/pulls/") {
 		return fmt.Sprintf("#%d", m.Number)
 	}
 	return fmt.Sprintf("!%d", m.Number)

@@ -1,4 +1,4 @@
-// Package webhook receives the webhooks of GitHub and GitLab. It limits, verifies and decodes them, and writes hints
+// Package webhook receives the webhooks of GitHub, GitLab, Gitea and Forgejo. It limits, verifies and decodes them, and writes hints
 // to a Sink. A hint names what may have changed; the worker reads the current state from the forge. The package
 // answers 2xx only after the hint is on disk.
 //
@@ -27,8 +27,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Events returns the names of the events that Sluice uses, as in X-GitHub-Event and X-Gitlab-Event. GitHub sends the
-// events of installations to every App, subscribed or not.
+// Events returns the names of the events that Sluice uses, as in X-GitHub-Event, X-Gitlab-Event and X-Gitea-Event.
+// GitHub sends the events of installations to every App, subscribed or not.
 func Events(kind string) []string {
 	return map[string][]string{
 		"github": {
@@ -39,6 +39,7 @@ func Events(kind string) []string {
 			"Push Hook", "Tag Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "Member Hook",
 			"System Hook",
 		},
+		"gitea": {"push", "pull_request", "issue_comment"},
 	}[kind]
 }
 
@@ -54,10 +55,11 @@ type Sink interface {
 
 // Endpoint is the address that one forge sends its webhooks to.
 type Endpoint struct {
-	Forge   string   // name of the forge in the configuration
-	Kind    string   // github or gitlab
-	Path    string   // /hooks/<name>
-	Secrets []string // for X-Hub-Signature-256 or X-Gitlab-Token; several during a rotation
+	Forge string // name of the forge in the configuration
+	Kind  string // github, gitlab or gitea
+	Path  string // /hooks/<name>
+	// for X-Hub-Signature-256, X-Gitlab-Token or X-Gitea-Signature; several during a rotation
+	Secrets []string
 	Signing []string // GitLab's signing secrets: whsec_…
 }
 
@@ -153,12 +155,14 @@ func (e *Endpoint) check() (protocol, error) {
 			return nil, fmt.Errorf("webhook: a secret of the forge %s has fewer than %d characters (create one with openssl rand -hex 32)", e.Forge, minSecret)
 		}
 	}
+	if e.Kind != "gitlab" && len(e.Signing) > 0 {
+		return nil, fmt.Errorf("webhook: the forge %s has signing secrets, which only GitLab supports (use secrets)", e.Forge)
+	}
 	switch e.Kind {
 	case "github":
-		if len(e.Signing) > 0 {
-			return nil, fmt.Errorf("webhook: the forge %s has signing secrets, which GitHub does not support (use secrets)", e.Forge)
-		}
 		return github{}, nil
+	case "gitea":
+		return gitea{}, nil
 	case "gitlab":
 		for _, s := range e.Signing {
 			if _, err := signingKey(s); err != nil {
@@ -167,7 +171,7 @@ func (e *Endpoint) check() (protocol, error) {
 		}
 		return gitlab{}, nil
 	}
-	return nil, fmt.Errorf("webhook: the forge %s has the kind %q (github or gitlab)", e.Forge, e.Kind)
+	return nil, fmt.Errorf("webhook: the forge %s has the kind %q (github, gitlab or gitea)", e.Forge, e.Kind)
 }
 
 // protocol is what differs between the forges in a webhook.

@@ -92,6 +92,7 @@ func handler(tb testing.TB, s *sink, log io.Writer) http.Handler {
 		Endpoints: []webhook.Endpoint{
 			{Forge: "hub", Kind: "github", Path: "/hooks/hub", Secrets: []string{other, secret}},
 			{Forge: "lab", Kind: "gitlab", Path: "/hooks/lab", Secrets: []string{secret}, Signing: []string{signing}},
+			{Forge: "tea", Kind: "gitea", Path: "/hooks/tea", Secrets: []string{other, secret}},
 		},
 		Sink: s, Clock: now, Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
@@ -121,6 +122,15 @@ func lab(event string, body []byte) *http.Request {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Gitlab-Event", event)
 	r.Header.Set("X-Gitlab-Token", secret)
+	return r
+}
+
+func tea(event string, body []byte) *http.Request {
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hooks/tea", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Gitea-Event", event)
+	r.Header.Set("X-Gitea-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0959")
+	r.Header.Set("X-Gitea-Signature", strings.TrimPrefix(sign(secret, body), "sha256="))
 	return r
 }
 
@@ -197,6 +207,24 @@ func TestHints(t *testing.T) {
 		{"hub", "check_suite", `{"action":"rerequested","check_suite":{"pull_requests":[]},"repository":{"full_name":"acme/fleet"}}`, 202, "hub sweep acme/fleet #0 c0  true"},
 		{"hub", "installation", `{"action":"created"}`, 202, "hub sweep  #0 c0  false"},
 		{"hub", "star", `{}`, 200, ""},
+		{
+			"tea", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
+			"tea trunk acme/fleet #0 c0 main false",
+		},
+		{
+			"tea", "pull_request",
+			`{"action":"synchronized","number":7,"pull_request":{"number":7},"repository":{"full_name":"acme/fleet"}}`, 202,
+			"tea review acme/fleet #7 c0  false",
+		},
+		{
+			"tea", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":{"merged":false}},"comment":{"id":5,"body":"/sluice help"},"is_pull":true,"repository":{"full_name":"acme/fleet"}}`, 202, "tea comment acme/fleet #7 c5  false",
+		},
+		{
+			"tea", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":null},"comment":{"id":5,"body":"/sluice help"},"is_pull":false,"repository":{"full_name":"acme/fleet"}}`, 200, "",
+		},
+		{"tea", "status", `{"sha":"a","repository":{"full_name":"acme/fleet"}}`, 200, ""},
 		{"hub", "membership", `{"action":"removed"}`, 202, "hub members  #0 c0  false"},
 		{"hub", "organization", `{"action":"member_removed"}`, 202, "hub members  #0 c0  false"},
 		{"lab", "Member Hook", `{"event_name":"user_remove_from_group"}`, 202, "lab members  #0 c0  false"},
@@ -263,8 +291,11 @@ func TestHints(t *testing.T) {
 		s := &sink{}
 		h := handler(t, s, io.Discard)
 		r := hub(c.event, []byte(c.body))
-		if c.kind == "lab" {
+		switch c.kind {
+		case "lab":
 			r = lab(c.event, []byte(c.body))
+		case "tea":
+			r = tea(c.event, []byte(c.body))
 		}
 		if code := send(h, r); code != c.code || strings.Join(s.got(), "|") != c.want {
 			t.Errorf("the event is %s, the body is %s: the status code is %d, got is %q, want %d, want %q", c.event,
@@ -343,6 +374,29 @@ func TestRefusedRequests(t *testing.T) {
 			r.URL.Path = "/hooks/lab"
 			return r
 		}(), 400},
+		"signed by Gitea": {tea("push", []byte(push)), 202},
+		"signed by Forgejo": {func() *http.Request {
+			r := tea("push", []byte(push))
+			r.Header.Set("X-Forgejo-Event", "push")
+			r.Header.Set("X-Forgejo-Signature", r.Header.Get("X-Gitea-Signature"))
+			return r
+		}(), 202},
+		"Gitea without signature": {func() *http.Request {
+			r := tea("push", []byte(push))
+			r.Header.Del("X-Gitea-Signature")
+			return r
+		}(), 401},
+		"Gitea's signature of another body": {func() *http.Request {
+			r := tea("push", []byte(push))
+			r.Header.Set("X-Gitea-Signature", strings.TrimPrefix(sign(secret, []byte("x")), "sha256="))
+			return r
+		}(), 401},
+		"only GitHub's signature to Gitea": {func() *http.Request {
+			r := tea("push", []byte(push))
+			r.Header.Del("X-Gitea-Signature")
+			r.Header.Set("X-Hub-Signature-256", sign(secret, []byte(push)))
+			return r
+		}(), 401},
 		"too large": {func() *http.Request { return hub("push", make([]byte, 26<<20)) }(), 413},
 	} {
 		s := &sink{}
@@ -358,7 +412,8 @@ func TestEndpointsNeedSecrets(t *testing.T) {
 		"empty":      {Forge: "hub", Kind: "github", Path: "/h", Secrets: []string{""}},
 		"short":      {Forge: "hub", Kind: "github", Path: "/h", Secrets: []string{"hunter2"}},
 		"no whsec":   {Forge: "lab", Kind: "gitlab", Path: "/h", Signing: []string{"0123456789abcdef"}},
-		"other kind": {Forge: "x", Kind: "gitea", Path: "/h", Secrets: []string{secret}},
+		"no signing": {Forge: "tea", Kind: "gitea", Path: "/h", Signing: []string{signing}},
+		"other kind": {Forge: "x", Kind: "gerrit", Path: "/h", Secrets: []string{secret}},
 		"no path":    {Forge: "x", Kind: "github", Path: "h", Secrets: []string{secret}},
 	} {
 		if _, err := webhook.New(webhook.Config{

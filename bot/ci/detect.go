@@ -22,6 +22,18 @@ type System string
 const (
 	GitHubActions System = "github"
 	GitLabCI      System = "gitlab"
+	GiteaActions  System = "gitea" // also Forgejo Actions
+	Woodpecker    System = "woodpecker"
+)
+
+// Forge is a kind of forge.
+type Forge string
+
+// The forges.
+const (
+	GitHub Forge = "github"
+	GitLab Forge = "gitlab"
+	Gitea  Forge = "gitea" // also Forgejo
 )
 
 // Kind is what a job runs for.
@@ -39,6 +51,7 @@ const (
 // Context describes what a job runs for. Of Nothing, only System and Reason count.
 type Context struct {
 	System       System
+	Forge        Forge // that has the repository
 	Kind         Kind
 	Repository   string // full path on the forge
 	APIURL       string // base of the forge's API
@@ -59,16 +72,20 @@ type Context struct {
 }
 
 // ErrNoCI means that the environment is not that of a supported CI system.
-var ErrNoCI = errors.New("this is neither GitHub Actions nor GitLab CI: GITHUB_ACTIONS or GITLAB_CI must be set. On a laptop, use `sluice diff` and `sluice check`")
+var ErrNoCI = errors.New("this is not GitHub Actions, GitLab CI, Gitea Actions, Forgejo Actions or Woodpecker: GITHUB_ACTIONS, GITLAB_CI, GITEA_ACTIONS, FORGEJO_ACTIONS or CI=woodpecker must be set. On a laptop, use `sluice diff` and `sluice check`")
 
 // Detect reads the environment. read reads the event's file. It returns ErrNoCI outside of a CI job. Other errors name
 // the variable that is missing or not valid.
 func Detect(getenv func(string) string, read func(name string) ([]byte, error)) (*Context, error) {
 	switch {
+	case getenv("GITEA_ACTIONS") == "true" || getenv("FORGEJO_ACTIONS") == "true": // besides GITHUB_ACTIONS
+		return giteaActions(getenv, read)
 	case getenv("GITHUB_ACTIONS") == "true":
 		return github(getenv, read)
 	case getenv("GITLAB_CI") == "true":
 		return gitlab(getenv)
+	case getenv("CI") == "woodpecker":
+		return woodpecker(getenv)
 	}
 	return nil, ErrNoCI
 }
@@ -121,7 +138,7 @@ func (e *githubEvent) require(name string) error {
 
 func github(getenv func(string) string, read func(string) ([]byte, error)) (*Context, error) {
 	c := &Context{
-		System: GitHubActions, Repository: getenv("GITHUB_REPOSITORY"),
+		System: GitHubActions, Forge: GitHub, Repository: getenv("GITHUB_REPOSITORY"),
 		APIURL:      cmp.Or(getenv("GITHUB_API_URL"), "https://api.github.com"),
 		ServerURL:   cmp.Or(getenv("GITHUB_SERVER_URL"), "https://github.com"),
 		SummaryFile: getenv("GITHUB_STEP_SUMMARY"),
@@ -169,6 +186,67 @@ func github(getenv func(string) string, read func(string) ([]byte, error)) (*Con
 	return c, c.check("GITHUB_REPOSITORY", "GITHUB_EVENT_PATH")
 }
 
+// giteaActions reads the variables and the event of GitHub Actions, which the runners of Gitea and Forgejo set. Runs of
+// Forgejo, and of Gitea before 1.26, have the number of the run in their addresses.
+func giteaActions(getenv func(string) string, read func(string) ([]byte, error)) (*Context, error) {
+	for _, name := range []string{"GITHUB_API_URL", "GITHUB_SERVER_URL"} { // the defaults are GitHub's
+		if getenv(name) == "" {
+			return nil, fmt.Errorf("%s is not set (the runner sets it to the address of the server)", name)
+		}
+	}
+	c, err := github(getenv, read)
+	if err != nil {
+		return nil, err
+	}
+	c.System, c.Forge = GiteaActions, Gitea
+	if number := getenv("GITHUB_RUN_NUMBER"); getenv("FORGEJO_ACTIONS") == "true" && number != "" {
+		c.RunURL = c.ServerURL + "/" + c.Repository + "/actions/runs/" + number
+	}
+	return c, nil
+}
+
+// woodpecker reads https://woodpecker-ci.org/docs/usage/environment. The variables do not say whether a merge request is
+// a draft or comes from a fork: the forge does.
+func woodpecker(getenv func(string) string) (*Context, error) {
+	server := strings.TrimSuffix(getenv("CI_FORGE_URL"), "/")
+	c := &Context{
+		System: Woodpecker, Repository: getenv("CI_REPO"), ServerURL: server, RunURL: getenv("CI_PIPELINE_URL"),
+		Workspace: getenv("CI_WORKSPACE"),
+	}
+	ref := "refs/pull/%d/head"
+	switch kind := getenv("CI_FORGE_TYPE"); kind {
+	case "gitea", "forgejo":
+		c.Forge, c.APIURL = Gitea, server+"/api/v1"
+	case "gitlab":
+		c.Forge, c.APIURL, ref = GitLab, server+"/api/v4", "refs/merge-requests/%d/head"
+	case "github":
+		c.Forge, c.APIURL = GitHub, server+"/api/v3"
+		if server == "https://github.com" {
+			c.APIURL = "https://api.github.com"
+		}
+	default:
+		return nil, fmt.Errorf("CI_FORGE_TYPE: Sluice has no adapter for the forge %q (use gitea, forgejo, github or gitlab)", kind)
+	}
+	if server == "" {
+		return nil, errors.New("CI_FORGE_URL is not set (Woodpecker sets it to the address of the forge)")
+	}
+	switch event := getenv("CI_PIPELINE_EVENT"); event {
+	case "pull_request", "pull_request_metadata":
+		number, err := strconv.Atoi(getenv("CI_COMMIT_PULL_REQUEST"))
+		if err != nil || number <= 0 {
+			return nil, fmt.Errorf("CI_COMMIT_PULL_REQUEST: %q is not the number of a merge request",
+				getenv("CI_COMMIT_PULL_REQUEST"))
+		}
+		c.Kind, c.MergeRequest, c.HeadRef = Review, number, fmt.Sprintf(ref, number)
+		c.Head, c.Target = getenv("CI_COMMIT_SHA"), getenv("CI_COMMIT_TARGET_BRANCH")
+	case "push", "cron", "manual":
+		c.branch("refs/heads/"+getenv("CI_COMMIT_BRANCH"), getenv("CI_COMMIT_SHA"), false)
+	default:
+		c.Kind, c.Reason = Nothing, "Sluice ignores the event "+strconv.Quote(event)
+	}
+	return c, c.check("CI_REPO", "CI_COMMIT_SHA")
+}
+
 // branch makes c the context of a pushed commit of a branch, or of Nothing.
 func (c *Context) branch(ref, commit string, deleted bool) {
 	name, ok := strings.CutPrefix(ref, "refs/heads/")
@@ -181,7 +259,7 @@ func (c *Context) branch(ref, commit string, deleted bool) {
 
 func gitlab(getenv func(string) string) (*Context, error) {
 	c := &Context{
-		System: GitLabCI, Repository: getenv("CI_PROJECT_PATH"),
+		System: GitLabCI, Forge: GitLab, Repository: getenv("CI_PROJECT_PATH"),
 		APIURL:    cmp.Or(getenv("CI_API_V4_URL"), "https://gitlab.com/api/v4"),
 		ServerURL: cmp.Or(getenv("CI_SERVER_URL"), "https://gitlab.com"), RunURL: getenv("CI_JOB_URL"),
 		Workspace: getenv("CI_PROJECT_DIR"),

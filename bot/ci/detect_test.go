@@ -2,6 +2,7 @@ package ci_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -26,6 +27,22 @@ func TestDetect(t *testing.T) {
 		out := map[string]string{
 			"GITLAB_CI": "true", "CI_PROJECT_PATH": "acme/ops/fleet", "CI_COMMIT_SHA": head,
 			"CI_API_V4_URL": "https://git.example.com/api/v4",
+		}
+		for i := 0; i < len(more); i += 2 {
+			out[more[i]] = more[i+1]
+		}
+		return out
+	}
+	giteaActions := func(event string) map[string]string {
+		out := actions(event)
+		out["GITEA_ACTIONS"] = "true"
+		out["GITHUB_SERVER_URL"], out["GITHUB_API_URL"] = "https://git.example.com", "https://git.example.com/api/v1"
+		return out
+	}
+	woodpecker := func(event string, more ...string) map[string]string {
+		out := map[string]string{
+			"CI": "woodpecker", "CI_FORGE_TYPE": "forgejo", "CI_FORGE_URL": "https://git.example.com",
+			"CI_REPO": "acme/fleet", "CI_PIPELINE_EVENT": event, "CI_COMMIT_SHA": head, "CI_COMMIT_BRANCH": "main",
 		}
 		for i := 0; i < len(more); i += 2 {
 			out[more[i]] = more[i+1]
@@ -148,6 +165,28 @@ func TestDetect(t *testing.T) {
 		}, ""},
 		"zeros are no base": {gitlab("CI_MERGE_REQUEST_IID", "3", "CI_MERGE_REQUEST_TARGET_BRANCH_SHA",
 			strings.Repeat("0", 40)), "", ci.Context{Kind: ci.Review, MergeRequest: 3, Head: head}, ""},
+		"gitea pull request": {
+			giteaActions("pull_request"), pull(`{"full_name":"eve/fleet"}`),
+			ci.Context{
+				Kind: ci.Review, MergeRequest: 7, Head: head, Base: base, Target: "main", Draft: true, Fork: true,
+			}, "",
+		},
+		"gitea push": {
+			giteaActions("push"), `{"ref":"refs/heads/main","after":"` + head + `"}`,
+			ci.Context{Kind: ci.Trunk, Head: head, Target: "main"}, "",
+		},
+		"gitea without its address": {
+			map[string]string{"FORGEJO_ACTIONS": "true", "GITHUB_EVENT_NAME": "push"}, `{}`, ci.Context{},
+			"GITHUB_API_URL is not set",
+		},
+		"woodpecker pull request": {
+			woodpecker("pull_request", "CI_COMMIT_PULL_REQUEST", "12", "CI_COMMIT_TARGET_BRANCH", "main"), "",
+			ci.Context{Kind: ci.Review, MergeRequest: 12, Head: head, Target: "main"}, "",
+		},
+		"woodpecker push":   {woodpecker("push"), "", ci.Context{Kind: ci.Trunk, Head: head, Target: "main"}, ""},
+		"woodpecker tag":    {woodpecker("tag"), "", ci.Context{Kind: ci.Nothing}, ""},
+		"woodpecker number": {woodpecker("pull_request"), "", ci.Context{}, "CI_COMMIT_PULL_REQUEST: "},
+		"woodpecker forge":  {woodpecker("push", "CI_FORGE_TYPE", "bitbucket"), "", ci.Context{}, "CI_FORGE_TYPE: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ci.Detect(func(k string) string { return tc.env[k] }, func(name string) ([]byte, error) {
@@ -189,5 +228,67 @@ func TestDetect(t *testing.T) {
 	}
 	if _, err := ci.Detect(func(string) string { return "" }, nil); !errors.Is(err, ci.ErrNoCI) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// The forge of a job, its API, the pages of the run and the ref of the merge request depend on the CI system.
+func TestForgeOfAJob(t *testing.T) {
+	const event = `{"pull_request":{"number":7,"head":{"sha":"` + head + `","repo":null},"base":{"sha":"` + base +
+		`","ref":"main"}}}`
+	runner := map[string]string{
+		"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": "pull_request", "GITHUB_EVENT_PATH": "event.json",
+		"GITHUB_REPOSITORY": "acme/fleet", "GITHUB_RUN_ID": "51", "GITHUB_RUN_NUMBER": "5",
+		"GITHUB_SERVER_URL": "https://git.example.com", "GITHUB_API_URL": "https://git.example.com/api/v1",
+	}
+	with := func(env map[string]string, more ...string) map[string]string {
+		out := maps.Clone(env)
+		for i := 0; i < len(more); i += 2 {
+			out[more[i]] = more[i+1]
+		}
+		return out
+	}
+	pecker := map[string]string{
+		"CI": "woodpecker", "CI_FORGE_TYPE": "gitea", "CI_FORGE_URL": "https://git.example.com/", "CI_REPO": "acme/fleet",
+		"CI_PIPELINE_EVENT": "pull_request", "CI_COMMIT_PULL_REQUEST": "7", "CI_COMMIT_SHA": head,
+		"CI_PIPELINE_URL": "https://ci.example.com/repos/1/pipeline/5",
+	}
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want ci.Context
+	}{
+		"Gitea Actions": {with(runner, "GITEA_ACTIONS", "true"), ci.Context{
+			System: ci.GiteaActions, Forge: ci.Gitea, APIURL: "https://git.example.com/api/v1", HeadRef: "refs/pull/7/head",
+			RunURL: "https://git.example.com/acme/fleet/actions/runs/51",
+		}},
+		"Forgejo Actions": {with(runner, "GITEA_ACTIONS", "true", "FORGEJO_ACTIONS", "true"), ci.Context{
+			System: ci.GiteaActions, Forge: ci.Gitea, APIURL: "https://git.example.com/api/v1", HeadRef: "refs/pull/7/head",
+			RunURL: "https://git.example.com/acme/fleet/actions/runs/5",
+		}},
+		"Woodpecker": {pecker, ci.Context{
+			System: ci.Woodpecker, Forge: ci.Gitea, APIURL: "https://git.example.com/api/v1", HeadRef: "refs/pull/7/head",
+			RunURL: "https://ci.example.com/repos/1/pipeline/5",
+		}},
+		"Woodpecker with GitLab": {with(pecker, "CI_FORGE_TYPE", "gitlab"), ci.Context{
+			System: ci.Woodpecker, Forge: ci.GitLab, APIURL: "https://git.example.com/api/v4",
+			HeadRef: "refs/merge-requests/7/head", RunURL: "https://ci.example.com/repos/1/pipeline/5",
+		}},
+		"GitHub Actions": {runner, ci.Context{
+			System: ci.GitHubActions, Forge: ci.GitHub, APIURL: "https://git.example.com/api/v1",
+			HeadRef: "refs/pull/7/head", RunURL: "https://git.example.com/acme/fleet/actions/runs/51",
+		}},
+	} {
+		got, err := ci.Detect(func(k string) string { return c.env[k] }, func(string) ([]byte, error) {
+			return []byte(event), nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		have := ci.Context{
+			System: got.System, Forge: got.Forge, APIURL: got.APIURL, HeadRef: got.HeadRef, RunURL: got.RunURL,
+		}
+		if have != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, have, c.want)
+		}
 	}
 }

@@ -33,6 +33,7 @@ func TestAddressesOfPages(t *testing.T) {
 		"https://clone.example.com/acme/One/pull/3":                     "hub:acme/One 3",
 		"https://Pages.example.com/git/acme/one/pull/3#discussion_r1":   "hub:acme/one 3",
 		"https://pages.example.com/git/acme/one/-/merge_requests/4?a=b": "hub:acme/one 4",
+		"https://pages.example.com/git/acme/one/pulls/4#issuecomment-7": "hub:acme/one 4",
 		"https://pages.example.com/git/acme/fleet/pull/9/files":         "hub:Acme/Fleet 9",
 		"https://pages.example.com/git/acme/unknown/pull/3":             "",
 		"https://pages.example.com/acme/one/pull/3":                     "",

@@ -176,7 +176,7 @@ func (r *resolver) cycle(path []Reference) {
 func (r *resolver) reference(address string) (Reference, bool) {
 	address, _, _ = strings.Cut(address, "#")
 	address, _, _ = strings.Cut(address, "?")
-	for _, form := range []struct{ part, sign string }{{onGitLab, "!"}, {"/pull/", "#"}} {
+	for _, form := range []struct{ part, sign string }{{onGitLab, "!"}, {"/pull/", "#"}, {"/pulls/", "#"}} {
 		i := strings.LastIndex(address, form.part)
 		if i < 0 {
 			continue

@@ -241,6 +241,8 @@ func notifications(o ArgoOptions) Object {
 	case o.Forge == GitLab:
 		base, path = o.Repository.web+"/api/v4", "projects/"+url.PathEscape(o.Repository.path)+"/statuses/"+revision
 		header, token, failed, field = "PRIVATE-TOKEN", "$"+argoToken, "failed", "name"
+	case o.Forge == Gitea:
+		base, token = o.Repository.web+"/api/v1", "token $"+argoToken
 	case o.Repository.host == "github.com" || o.Repository.host == "www.github.com":
 		base = "https://api.github.com"
 	}

@@ -81,6 +81,7 @@ func common(t *testing.T, address, namespace string) Options {
 func TestGolden(t *testing.T) {
 	f := testFleet(t, nil)
 	const github, gitlab = "https://github.com/acme/fleet.git", "git@gitlab.example.com:acme/platform/fleet.git"
+	const gitea = "https://gitea.example.com/acme/fleet.git"
 	argo := func(address string, hub, set bool) ArgoOptions {
 		return ArgoOptions{Options: common(t, address, "argocd"), Hub: hub, ApplicationSet: set}
 	}
@@ -89,6 +90,11 @@ func TestGolden(t *testing.T) {
 	for name, give := range map[string]func(c *fleet.Cluster) ([]Object, error){
 		"flux-github": func(c *fleet.Cluster) ([]Object, error) { return Flux(f, c, fluxOptions(t, github)) },
 		"flux-gitlab": func(c *fleet.Cluster) ([]Object, error) { return Flux(f, c, receiver) },
+		"flux-gitea":  func(c *fleet.Cluster) ([]Object, error) { return Flux(f, c, fluxOptions(t, gitea)) },
+		"argocd-gitea": func(c *fleet.Cluster) ([]Object, error) {
+			return ArgoCD(f, c,
+				argo(gitea, false, false))
+		},
 		"argocd-github": func(c *fleet.Cluster) ([]Object, error) {
 			return ArgoCD(f, c,
 				argo(github, false, false))
@@ -310,7 +316,7 @@ func TestRepository(t *testing.T) {
 		},
 		"https://git.example.com/a/b": {
 			"https://git.example.com/a/b",
-			"https://git.example.com/a/b", "error: --forge github, gitlab, none",
+			"https://git.example.com/a/b", "error: --forge github, gitlab, gitea, none",
 		},
 		"https://github.com/acme/group/fleet": {
 			"https://github.com/acme/group/fleet",
@@ -347,7 +353,7 @@ func TestRepository(t *testing.T) {
 		}
 	}
 	r, _ := ParseRepository("https://git.example.com/a/b")
-	for forge, good := range map[Forge]bool{GitHub: true, GitLab: true, None: true, "gitea": false} {
+	for forge, good := range map[Forge]bool{GitHub: true, GitLab: true, Gitea: true, None: true, "gerrit": false} {
 		if _, err := r.ForgeOf(forge); (err == nil) != good {
 			t.Errorf("%s: the error is %v", forge, err)
 		}

@@ -30,7 +30,7 @@ type Object map[string]any
 // Options are what both Flux and Argo CD need.
 type Options struct {
 	Repository Repository
-	Forge      Forge  // forge that gets commit statuses, as Repository.ForgeOf returns it: GitHub, GitLab or None
+	Forge      Forge  // forge that gets commit statuses, as Repository.ForgeOf returns it: GitHub, GitLab, Gitea or None
 	Namespace  string // of the objects
 	Namespaces bool   // also return the namespaces of apps
 }

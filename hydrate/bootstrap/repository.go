@@ -18,11 +18,12 @@ const (
 	Guess  Forge = ""
 	GitHub Forge = "github"
 	GitLab Forge = "gitlab"
+	Gitea  Forge = "gitea" // and Forgejo
 	None   Forge = "none"
 )
 
 // Forges are the names that a user may choose.
-func Forges() []string { return []string{string(GitHub), string(GitLab), string(None)} }
+func Forges() []string { return []string{string(GitHub), string(GitLab), string(Gitea), string(None)} }
 
 // Repository is the repository with the branches, as clusters reach it.
 type Repository struct {
@@ -76,7 +77,7 @@ func (r Repository) Page() string { return r.web + "/" + r.path }
 // ForgeOf returns the forge that gets commit statuses: want or, for Guess, the one whose name the host contains.
 func (r Repository) ForgeOf(want Forge) (Forge, error) {
 	switch want {
-	case GitHub, GitLab:
+	case GitHub, GitLab, Gitea:
 		if want == GitHub && strings.Count(r.path, "/") != 1 {
 			return "", fmt.Errorf("%s is not a repository of GitHub: write owner/name", r.path)
 		}
@@ -84,9 +85,12 @@ func (r Repository) ForgeOf(want Forge) (Forge, error) {
 	case None:
 		return want, nil
 	case Guess:
-		for _, f := range []Forge{GitHub, GitLab} {
-			if strings.Contains(r.host, string(f)) {
-				return r.ForgeOf(f)
+		for _, f := range []struct {
+			part string
+			is   Forge
+		}{{"github", GitHub}, {"gitlab", GitLab}, {"gitea", Gitea}, {"forgejo", Gitea}, {"codeberg.org", Gitea}} {
+			if strings.Contains(r.host, f.part) {
+				return r.ForgeOf(f.is)
 			}
 		}
 		return "", fmt.Errorf("the host %s does not say which forge it is: give --forge %s (with none, nothing writes commit statuses)", r.host, strings.Join(Forges(), ", "))

@@ -52,7 +52,7 @@ func packages(t *testing.T) map[string]listed {
 // ones. An entry covers the package and those below it, unless a longer entry covers them.
 func floors() []([]string) {
 	return [][]string{
-		{"internal", "renderer/manifest"},
+		{"internal", "renderer/manifest", "bed/bedtest"},
 		{"renderer", "gitstore"},
 		{"fleet", "diff", "policy"},
 		{"importer", "rollout", "report"},
@@ -61,7 +61,7 @@ func floors() []([]string) {
 		{"bot", "site"},
 		{"webhook"},
 		{"service"},
-		{"cmd", "deploy", "docs", "testdata"},
+		{"cmd", "deploy", "docs", "testdata", "bed/up"},
 	}
 }
 
@@ -176,14 +176,15 @@ func forbidden() map[string][]string {
 		"hydrate/verify":    own("policy", "hydrate/compare"),
 
 		"bot/...": own("service", "webhook", "cmd", "gitstore/worktree"),
-		"bot":     own("bot/forge/github", "bot/forge/gitlab"),
+		"bot":     own("bot/forge/github", "bot/forge/gitlab", "bot/forge/gitea"),
 		"bot/ci": append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge"), goGit,
 			"net/http"),
 		"bot/command": append(own("gitstore", "renderer/helm"), goGit),
 		"bot/companions": append(own("hydrate", "policy", "promote", "review", "bot/publish", "bot/queue",
 			"renderer/helm"), helm, "net/http/httptest"),
-		"bot/forge/github": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/gitlab"),
-		"bot/forge/gitlab": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/github"),
+		"bot/forge/github": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/gitlab", "bot/forge/gitea"),
+		"bot/forge/gitlab": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/github", "bot/forge/gitea"),
+		"bot/forge/gitea":  own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/github", "bot/forge/gitlab"),
 		"bot/hint":         own("fleet", "gitstore", "hydrate", "renderer", "policy"),
 		"bot/publish":      append(own("gitstore", "policy", "renderer/helm"), goGit),
 		"bot/triage":       append(own("gitstore", "policy", "renderer/helm"), goGit),
@@ -200,7 +201,7 @@ func forbidden() map[string][]string {
 		"webhook": append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "site", "service", "cmd"),
 			goGit, helm),
 		"service/...":      own("cmd", "gitstore/worktree"),
-		"service":          own("bot/forge/github", "bot/forge/gitlab"),
+		"service":          own("bot/forge/github", "bot/forge/gitlab", "bot/forge/gitea"),
 		"service/check":    append(own("gitstore", "bot", "policy"), goGit, helm),
 		"service/config":   append(own("hydrate", "bot", "policy"), goGit, helm),
 		"deploy":           own("hydrate", "renderer"),

@@ -129,6 +129,8 @@ func (c *Config) defaults() {
 		case "gitlab":
 			f.API = cmp.Or(f.API, "https://gitlab.com/api/v4")
 			f.Git = cmp.Or(f.Git, gitBase(f.API, "", ""))
+		case "gitea":
+			f.Git = cmp.Or(f.Git, gitBase(f.API, "", ""))
 		}
 	}
 }

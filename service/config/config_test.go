@@ -92,9 +92,10 @@ debug: ":1"
 sweep: 1s
 signKey: /none
 forges:
-  - {kind: gitea, name: A}
+  - {kind: gerrit, name: A}
   - {kind: github, repositories: [fleet], secrets: [{env: NOTHING}], token: {file: /none}, api: "https://u:p@x/"}
   - {kind: github, app: {id: 1}, signing: [{env: HOOK}], repositories: ["a/b"], settings: {branchProtection: maybe}}
+  - {kind: gitea, token: {env: HOOK}, secrets: [{env: HOOK}], repositories: ["a/b"]}
 events:
   late: 1s
   receivers:
@@ -109,10 +110,11 @@ events:
 	for _, want := range []string{
 		"workers: -1", "reviews: 101", "metrics: another setting uses the address :1",
 		"debug: another setting uses the address :1", "sweep: 1s", "signKey: open /none",
-		"forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
+		"forges[0].kind: \"gerrit\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
 		"/none", "forges[1].api: it must be", "\"fleet\" is not a pattern",
 		"forges[2]: another forge has the name \"github\"", "forges[2].app", "forges[2].signing",
 		"forges[2].settings.branchProtection: \"maybe\" must be",
+		"forges[3].api: set the address of the server",
 		"events.late: 1s", "events.receivers[0].name: \"A\"", "events.receivers[0].kind: \"pager\"",
 		"events.receivers[1].url: it must be", "events.receivers[1].secret: it must be whsec_", "events.receivers[1].events: \"all\"",
 		"events.receivers[1].severity: \"high\"", "events.receivers[2].name: another receiver",

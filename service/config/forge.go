@@ -13,8 +13,8 @@ import (
 // Forge configures one account on one forge.
 type Forge struct {
 	Name         string   `yaml:"name"` // part of the webhook's path: /hooks/<name>
-	Kind         string   `yaml:"kind"` // github or gitlab
-	API          string   `yaml:"api"`  // URL. Default: the public one
+	Kind         string   `yaml:"kind"` // github, gitlab or gitea
+	API          string   `yaml:"api"`  // URL. Default: the public one; Gitea has none
 	Git          string   `yaml:"git"`  // base URL for clones. Default: the API's host
 	App          App      `yaml:"app"`  // GitHub App
 	Token        Secret   `yaml:"token"`
@@ -73,7 +73,10 @@ func gitBase(api, special, then string) string {
 	if u.Host == special {
 		return then
 	}
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/api/v4"), "/api/v3")
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	for _, version := range []string{"/api/v4", "/api/v3", "/api/v1"} {
+		u.Path = strings.TrimSuffix(u.Path, version)
+	}
 	return strings.TrimSuffix(u.String(), "/")
 }
 
@@ -88,8 +91,12 @@ func (f *Forge) check(p *problems, at string) {
 	if !namePattern.MatchString(f.Name) {
 		p.add("%s.name: %q must be lower-case letters, digits and dashes", at, f.Name)
 	}
-	if f.Kind != "github" && f.Kind != "gitlab" {
-		p.add("%s.kind: %q must be github or gitlab", at, f.Kind)
+	if !slices.Contains([]string{"github", "gitlab", "gitea"}, f.Kind) {
+		p.add("%s.kind: %q must be github, gitlab or gitea (also for Forgejo)", at, f.Kind)
+		return
+	}
+	if f.Kind == "gitea" && f.API == "" {
+		p.add("%s.api: set the address of the server, such as https://git.example.com: Gitea has no public one", at)
 		return
 	}
 	for _, one := range [][2]string{{"api", f.API}, {"git", f.Git}} {
@@ -128,8 +135,8 @@ func (f *Forge) checkCredentials(p *problems, at string) {
 	if len(f.Secrets)+len(f.Signing) == 0 {
 		p.add("%s.secrets: set the webhook's secret; without one, anybody could send events", at)
 	}
-	if f.Kind == "github" && len(f.Signing) > 0 {
-		p.add("%s.signing: only GitLab has signing secrets; put GitHub's into secrets", at)
+	if f.Kind != "gitlab" && len(f.Signing) > 0 {
+		p.add("%s.signing: only GitLab has signing secrets; put those of other forges into secrets", at)
 	}
 }
 

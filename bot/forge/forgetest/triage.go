@@ -44,8 +44,8 @@ func testLabels(t *testing.T, w World) {
 	}
 	edit(nil, []string{"risk/high", "sluice/prod"}, "bug")
 	edit([]string{"sluice/prod eu"}, nil, "bug", "sluice/prod eu")
-	before := w.Requests()
-	edit([]string{"risk/low"}, nil, "bug", "risk/low", "sluice/prod eu")
+	before := w.Requests() // for a label that the repository has: only some forges create others at once
+	edit([]string{"risk/high"}, nil, "bug", "risk/high", "sluice/prod eu")
 	if n := w.Requests() - before; n > 2 { // one of them reads the labels
 		t.Errorf("requests for one more label: got %d, want 2", n)
 	}

@@ -22,15 +22,7 @@ import (
 func (s *story) leaks(credentials []string) {
 	s.t.Helper()
 	search := leakSearch{credentials: credentials}
-	var numbers []int
-	if s.hub == nil {
-		numbers = s.lab.Numbers(repo)
-	} else {
-		for _, pr := range s.hub.PRs(repo) {
-			numbers = append(numbers, pr.Number)
-		}
-	}
-	for _, number := range numbers {
+	for _, number := range s.requests() {
 		search.look("comments", []byte(strings.Join(s.comments(number), "\n")))
 	}
 	if err := search.folder(s.dir); err != nil || search.places == 0 {

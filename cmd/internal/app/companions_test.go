@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bed/bedtest"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
 )
@@ -27,20 +28,30 @@ type companion struct {
 func (s *story) repository(path string) *companion {
 	s.t.Helper()
 	c := &companion{story: s, path: path, bare: s.other(path), work: filepath.Join(s.dir, filepath.Base(path))}
-	for login, level := range map[string]int{"ada": fakegitlab.Developer, "mia": fakegitlab.Maintainer} {
-		if s.hub != nil {
-			s.hub.Grant(path, login, map[int]string{
-				fakegitlab.Developer:  "write",
-				fakegitlab.Maintainer: "maintain",
-			}[level])
-		} else {
-			s.lab.Grant(path, login, level)
-		}
+	if s.tea != nil {
+		s.tea.check(s.tea.Grant(s.tea.life, path, "ada", "write"))
+		s.tea.check(s.tea.Grant(s.tea.life, path, "mia", "admin"))
+	} else {
+		c.grant()
 	}
 	s.run("", "init", "-q", "-b", "main", c.work)
 	c.publish("main", "one")
 	s.config = strings.Replace(s.config, "repositories: ["+repo, "repositories: ["+repo+", "+path, 1)
 	return c
+}
+
+// grant gives ada and mia their permissions on a fake.
+func (c *companion) grant() {
+	for login, level := range map[string]int{"ada": fakegitlab.Developer, "mia": fakegitlab.Maintainer} {
+		if c.hub != nil {
+			c.hub.Grant(c.path, login, map[int]string{
+				fakegitlab.Developer:  "write",
+				fakegitlab.Maintainer: "maintain",
+			}[level])
+		} else {
+			c.lab.Grant(c.path, login, level)
+		}
+	}
 }
 
 // withCompanion creates the repository, and has the fleet take an app from it.
@@ -86,7 +97,7 @@ func (c *companion) publish(branch, value string) {
 	}
 	c.run(c.work, "add", "-A")
 	c.run(c.work, "commit", "-q", "-m", "say "+value)
-	c.run(c.work, "push", "-q", "-f", c.bare, "HEAD:"+branch)
+	c.run(c.work, "push", "-q", "-f", c.remote(c.path), "HEAD:"+branch)
 }
 
 // tip returns a branch's commit in the repository.
@@ -115,6 +126,9 @@ func (c *companion) describe(branch, author, text string) int {
 		}
 		return pr.Number
 	}
+	if c.tea != nil {
+		return c.tea.open(c.path, bedtest.GiteaRequest{Body: text, Author: author, Source: branch})
+	}
 	return c.lab.Open(c.path, fakegitlab.MergeRequest{
 		Title: "Change " + branch, Body: text, Author: author,
 		SourceBranch: branch,
@@ -124,6 +138,9 @@ func (c *companion) describe(branch, author, text string) int {
 // moved announces the new head of a merge request of the repository.
 func (c *companion) moved(number int) {
 	c.t.Helper()
+	if c.tea != nil { // Gitea notices a push itself
+		return
+	}
 	if c.hub == nil {
 		c.lab.Push(c.path, number)
 		return
@@ -135,6 +152,11 @@ func (c *companion) moved(number int) {
 
 func (c *companion) tell(number int, login, text string) {
 	c.t.Helper()
+	if c.tea != nil {
+		_, err := c.tea.Comment(c.tea.life, c.path, number, login, text)
+		c.tea.check(err)
+		return
+	}
 	if c.hub == nil {
 		c.lab.Comment(c.path, number, login, text)
 		return
@@ -146,6 +168,9 @@ func (c *companion) tell(number int, login, text string) {
 
 // report returns the comments of the bot on a merge request of the repository.
 func (c *companion) report(number int) string {
+	if c.tea != nil {
+		return strings.Join(c.tea.said(c.path, number, c.self), "\n====\n")
+	}
 	var out []string
 	if c.hub != nil {
 		for _, one := range c.hub.Comments(c.path, number) {
@@ -165,6 +190,10 @@ func (c *companion) report(number int) string {
 
 // verdict returns the status of a commit of the repository.
 func (c *companion) verdict(sha string) string {
+	if c.tea != nil {
+		state, _ := c.tea.state(c.path, sha, "sluice")
+		return state
+	}
 	if c.hub == nil {
 		return c.lab.Statuses(c.path, sha)["sluice"]
 	}

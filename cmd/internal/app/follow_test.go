@@ -44,6 +44,9 @@ func (c *companion) announce(before string) {
 
 // requests returns the numbers of the fleet's merge requests.
 func (s *story) requests() []int {
+	if s.tea != nil {
+		return s.tea.numbers(repo)
+	}
 	if s.hub == nil {
 		return s.lab.Numbers(repo)
 	}
@@ -80,7 +83,7 @@ func (c *companion) followed(requests int) {
 // commits returns the number of the fleet's commits in a range.
 func (s *story) commits(between string) string {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "rev-list",
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", s.bare(repo), "rev-list",
 		"--count", between).Output()
 	if err != nil {
 		return ""

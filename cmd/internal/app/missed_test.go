@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,7 @@ import (
 
 // sources returns the source commits of an environment branch's commits, oldest first.
 func (s *story) sources(branch string) []string {
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "log",
+	out, err := exec.CommandContext(context.Background(), "git", "-C", s.bare(repo), "log",
 		"--reverse", "--first-parent",
 		"--format=%(trailers:key=Sluice-Source,valueonly)", "refs/heads/"+branch).Output()
 	if err != nil {
@@ -90,7 +89,7 @@ func TestLostCommandAndCloseWebhooks(t *testing.T) {
 		s.start()
 		s.until("the preview of what was closed meanwhile is gone",
 			func() bool { return tip != "" && s.ref(preview(old)) == "" })
-		s.run(filepath.Join(s.dir, "git", repo+".git"), "update-ref", "refs/heads/"+preview(old), tip)
+		s.run(s.bare(repo), "update-ref", "refs/heads/"+preview(old), tip)
 		s.end()
 		s.start()
 		s.until("a preview that was left is gone", func() bool { return s.ref(preview(old)) == "" })

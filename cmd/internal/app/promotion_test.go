@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bed/bedtest"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
@@ -48,7 +49,7 @@ spec:
 func (s *story) reports(branch, state string) {
 	s.t.Helper()
 	sha := s.ref(branch)
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "ls-tree",
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", s.bare(repo), "ls-tree",
 		"--name-only", sha).Output()
 	apps := strings.Fields(string(out))
 	if err != nil || len(apps) < 2 {
@@ -62,6 +63,10 @@ func (s *story) reports(branch, state string) {
 // posts writes a status of a commit: success or failure.
 func (s *story) posts(sha, name, state string) {
 	s.t.Helper()
+	if s.tea != nil {
+		s.tea.check(s.tea.SetStatus(s.tea.life, repo, sha, "ada", bedtest.GiteaStatus{State: state, Context: name}))
+		return
+	}
 	if s.hub == nil {
 		s.lab.SetStatus(repo, sha, "ada", map[string]string{"success": "success", "failure": "failed"}[state], name, "")
 		return
@@ -101,7 +106,7 @@ func (s *story) holds(branch, text string) bool {
 	if s.ref(branch) == "" {
 		return false
 	}
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep",
+	out, err := exec.CommandContext(context.Background(), "git", "-C", s.bare(repo), "grep",
 		"-q", text, "refs/heads/"+branch).CombinedOutput()
 	if err != nil && len(out) > 0 {
 		s.t.Logf("git grep: %s", out)

@@ -10,9 +10,12 @@ import (
 func TestUnprotectedBranches(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		if s.hub != nil {
+		switch {
+		case s.hub != nil:
 			s.hub.ClearRules(repo)
-		} else {
+		case s.tea != nil:
+			s.tea.unprotect(repo)
+		default:
 			s.lab.Unprotect(repo)
 		}
 		s.setFleet("main", gated)

@@ -15,7 +15,7 @@ import (
 func (s *story) byApp(branch, red string) {
 	s.t.Helper()
 	sha := s.ref(branch)
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "ls-tree",
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", s.bare(repo), "ls-tree",
 		"-r", "--name-only", sha).Output()
 	if err != nil {
 		s.t.Fatalf("files of %s: %v", branch, err)

@@ -118,7 +118,7 @@ func (s *story) addClusters(n int) {
 func (s *story) hydratedByCLI() string {
 	s.t.Helper()
 	clone := filepath.Join(s.t.TempDir(), "clone")
-	s.run("", "clone", "-q", filepath.Join(s.dir, "git", repo+".git"), clone)
+	s.run("", "clone", "-q", s.bare(repo), clone)
 	if code := cli.Main(s.t.Context(), []string{"hydrate", "--repo", clone, "--env", "dev", "--quiet"}, cli.IO{
 		Out: io.Discard, Err: os.Stderr, Env: s.options.Env, Dir: clone,
 	}); code != 0 {

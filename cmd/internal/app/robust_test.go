@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/bed/bedtest"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
@@ -133,13 +134,13 @@ func TestSignedCommits(t *testing.T) {
 	preview := fmt.Sprintf("sluice/preview/%d", n)
 	s.until("the preview is there", func() bool { return s.ref(preview) != "" })
 	// A worker creates the preview's commit, so the service must not sign it.
-	if out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "cat-file",
+	if out, err := exec.CommandContext(t.Context(), "git", "-C", s.bare(repo), "cat-file",
 		"commit", preview).Output(); err != nil || strings.Contains(string(out), "gpgsig") {
 		t.Errorf("the preview is signed: %v\n%s", err, out)
 	}
 	for _, branch := range []string{"env/dev", "cluster/dev-1", "env/staging", "cluster/staging-1", "sluice/state"} {
 		s.until(branch+" is there", func() bool { return s.ref(branch) != "" })
-		s.run(filepath.Join(s.dir, "git", repo+".git"), "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit",
+		s.run(s.bare(repo), "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit",
 			"refs/heads/"+branch)
 	}
 	s.end()
@@ -154,7 +155,11 @@ func TestSignedCommits(t *testing.T) {
 // other creates another, empty repository on the forge.
 func (s *story) other(path string) (bare string) {
 	s.t.Helper()
-	bare = filepath.Join(s.dir, "git", path+".git")
+	bare = s.bare(path)
+	if s.tea != nil {
+		s.tea.repository(path)
+		return bare
+	}
 	s.run("", "init", "-q", "--bare", "-b", "main", bare)
 	s.run(bare, "config", "http.receivepack", "true")
 	s.run(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
@@ -214,6 +219,10 @@ func TestOutputRepository(t *testing.T) {
 		s.until("the rendered commit has a status where it is", func() bool {
 			out, err := exec.CommandContext(t.Context(), "git", "-C", rendered, "rev-parse", "env/dev").Output()
 			sha := strings.TrimSpace(string(out))
+			if s.tea != nil {
+				state, _ := s.tea.state("acme/rendered", sha, "sluice/dev")
+				return state == "success"
+			}
 			if s.hub != nil {
 				return err == nil && slices.ContainsFunc(s.hub.Statuses("acme/rendered", sha),
 					func(x fakegithub.Status) bool { return x.Context == "sluice/dev" && x.State == "success" })
@@ -244,7 +253,7 @@ func TestOutputRepository(t *testing.T) {
 		if got := s.heads(victim); got != "" {
 			t.Errorf("a branch that anybody may push to chose where a preview goes: %s", got)
 		}
-		if got := s.heads(filepath.Join(s.dir, "git", repo+".git")); strings.Contains(got, "env/") ||
+		if got := s.heads(s.bare(repo)); strings.Contains(got, "env/") ||
 			strings.Contains(got, "preview") {
 			t.Errorf("the source has %s", got)
 		}
@@ -279,6 +288,9 @@ func (s *story) onto(branch, base string) int {
 			s.t.Fatal(err)
 		}
 		return pr.Number
+	}
+	if s.tea != nil {
+		return s.tea.open(repo, bedtest.GiteaRequest{Author: "ada", Source: branch, Target: base})
 	}
 	return s.lab.Open(repo, fakegitlab.MergeRequest{
 		Title: "Change " + branch, Author: "ada", SourceBranch: branch,

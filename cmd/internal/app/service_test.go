@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bed/bedtest"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
@@ -54,7 +55,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := os.RemoveAll(giteaFolder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 const (
@@ -74,6 +80,7 @@ type story struct {
 	kind     string
 	hub      *fakegithub.Server
 	lab      *fakegitlab.Server
+	tea      *tea // nil unless kind is gitea
 	forge    *httptest.Server
 	git      *httptest.Server
 	listings atomic.Int64 // of refs, of s.git
@@ -117,21 +124,26 @@ func newStory(t *testing.T, kind string) *story {
 		t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false },
 		prepare: func(*service.Service) {},
 	}
-	bare := filepath.Join(s.dir, "git", repo+".git")
-	s.run("", "init", "-q", "--bare", "-b", "main", bare)
-	s.run(bare, "config", "http.receivepack", "true")
-	s.run(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
-	s.git = httptest.NewServer(s.listed(backend(t, filepath.Join(s.dir, "git"))))
-	t.Cleanup(s.git.Close)
-	token := s.startForge(bare)
-	t.Cleanup(s.forge.Close)
+	var token string
+	if kind == "gitea" {
+		token = s.startGitea()
+	} else {
+		bare := s.bare(repo)
+		s.run("", "init", "-q", "--bare", "-b", "main", bare)
+		s.run(bare, "config", "http.receivepack", "true")
+		s.run(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
+		s.git = httptest.NewServer(s.listed(backend(t, filepath.Join(s.dir, "git"))))
+		t.Cleanup(s.git.Close)
+		token = s.startForge(bare)
+		t.Cleanup(s.forge.Close)
+	}
 	work := filepath.Join(s.dir, "work")
 	if err := os.CopyFS(work, os.DirFS("../../../testdata/fleet")); err != nil {
 		t.Fatal(err)
 	}
 	s.run(work, "init", "-q", "-b", "main")
 	s.commit("start")
-	s.run(work, "remote", "add", "origin", bare)
+	s.run(work, "remote", "add", "origin", s.remote(repo))
 	s.push("main")
 	file := filepath.Join(s.dir, "config.yaml")
 	s.config = fmt.Sprintf(`data: %s
@@ -163,6 +175,22 @@ forges:
 	}
 	t.Cleanup(s.end)
 	return s
+}
+
+// bare returns the folder of a repository on the forge.
+func (s *story) bare(path string) string {
+	if s.tea != nil {
+		return s.tea.bare(path)
+	}
+	return filepath.Join(s.dir, "git", path+".git")
+}
+
+// remote returns the address that ada pushes to.
+func (s *story) remote(path string) string {
+	if s.tea != nil {
+		return s.tea.remote(path, "ada")
+	}
+	return s.bare(path)
 }
 
 func backend(t *testing.T, root string) http.Handler {
@@ -238,13 +266,18 @@ func (s *story) post(base, id, event string, payload []byte) (int, error) {
 		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if s.kind == "github" {
-		mac := hmac.New(sha256.New, []byte(secret))
-		mac.Write(payload)
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(payload)
+	switch s.kind {
+	case "github":
 		r.Header.Set("X-GitHub-Event", event)
 		r.Header.Set("X-GitHub-Delivery", id)
 		r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
-	} else {
+	case "gitea":
+		r.Header.Set("X-Gitea-Event", event)
+		r.Header.Set("X-Gitea-Delivery", id)
+		r.Header.Set("X-Gitea-Signature", hex.EncodeToString(mac.Sum(nil)))
+	default:
 		r.Header.Set("X-Gitlab-Event", event)
 		r.Header.Set("X-Gitlab-Token", secret)
 		r.Header.Set("Idempotency-Key", id)
@@ -351,6 +384,9 @@ func (s *story) open(branch, author string) int {
 		}
 		return pr.Number
 	}
+	if s.tea != nil {
+		return s.tea.open(repo, bedtest.GiteaRequest{Author: author, Source: branch})
+	}
 	return s.lab.Open(repo, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author, SourceBranch: branch})
 }
 
@@ -362,15 +398,20 @@ func (s *story) pushed(number int) {
 		}
 		return
 	}
-	s.lab.Push(repo, number)
+	if s.lab != nil { // Gitea notices a push itself
+		s.lab.Push(repo, number)
+	}
 }
 
 func (s *story) merge(number int) {
 	s.t.Helper()
 	var err error
-	if s.hub != nil {
+	switch {
+	case s.hub != nil:
 		_, err = s.hub.MergePR(repo, number, "mia")
-	} else {
+	case s.tea != nil:
+		_, err = s.tea.Merge(s.tea.life, repo, number, "mia")
+	default:
 		_, err = s.lab.Merge(repo, number, "mia")
 	}
 	if err != nil {
@@ -386,6 +427,10 @@ func (s *story) shut(number int) {
 		}
 		return
 	}
+	if s.tea != nil {
+		s.tea.check(s.tea.CloseRequest(s.tea.life, repo, number))
+		return
+	}
 	s.lab.Close(repo, number)
 }
 
@@ -395,6 +440,11 @@ func (s *story) say(number int, login, text string) {
 		if _, err := s.hub.CommentPR(repo, number, login, text); err != nil {
 			s.t.Fatal(err)
 		}
+		return
+	}
+	if s.tea != nil {
+		_, err := s.tea.Comment(s.tea.life, repo, number, login, text)
+		s.tea.check(err)
 		return
 	}
 	s.lab.Comment(repo, number, login, text)
@@ -410,6 +460,9 @@ func (s *story) comments(number int) []string {
 			}
 		}
 		return out
+	}
+	if s.tea != nil {
+		return s.tea.said(repo, number, s.self)
 	}
 	for _, n := range s.lab.Notes(repo, number) {
 		if n.Author == s.self {
@@ -429,6 +482,10 @@ func (s *story) status(sha, context string) string {
 		}
 		return state
 	}
+	if s.tea != nil {
+		state, _ := s.tea.state(repo, sha, context)
+		return state
+	}
 	return s.lab.Statuses(repo, sha)[context]
 }
 
@@ -440,12 +497,15 @@ func (s *story) head(number int) string {
 		}
 		return pr.HeadSHA
 	}
+	if s.tea != nil {
+		return s.tea.head(repo, number)
+	}
 	return s.lab.Head(repo, number)
 }
 
 // ref returns a branch's commit in the repository; "" if the branch does not exist.
 func (s *story) ref(name string) string {
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"),
+	out, err := exec.CommandContext(context.Background(), "git", "-C", s.bare(repo),
 		"rev-parse", "-q", "--verify", "refs/heads/"+name).Output()
 	if err != nil {
 		return ""
@@ -479,8 +539,9 @@ func (s *story) says(number int, parts ...string) {
 	})
 }
 
-// both plays a story on both forges. For each commit, only the stories in which the forges differ most are played on
-// both, and the others on one of them; SLUICE_FORGES=all, as make test-thorough sets it, plays all on both.
+// both plays a story on both fakes, and the giteaStories on a real Gitea too, if it is built. For each commit, only the stories in which the forges differ most are played on
+// both, and the others on one of them; SLUICE_FORGES=all, as make test-thorough sets it, plays all on both, and
+// SLUICE_FORGES=gitea, as make test-bed sets it, only those of Gitea.
 func both(t *testing.T, test func(t *testing.T, s *story)) {
 	t.Helper()
 	kinds := []string{"github", "gitlab"}
@@ -489,8 +550,19 @@ func both(t *testing.T, test func(t *testing.T, s *story)) {
 		i := crc32.ChecksumIEEE([]byte(t.Name())) % 2
 		kinds = kinds[i : i+1]
 	}
+	if os.Getenv("SLUICE_FORGES") == "gitea" {
+		kinds = nil
+	}
+	if slices.Contains(giteaStories, t.Name()) && (kinds == nil || !testing.Short()) {
+		kinds = append(kinds, "gitea")
+	}
 	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) { test(t, newStory(t, kind)) })
+		t.Run(kind, func(t *testing.T) {
+			if kind == "gitea" {
+				bedtest.Need(t, "gitea")
+			}
+			test(t, newStory(t, kind))
+		})
 	}
 }
 

@@ -87,7 +87,7 @@ func TestSomebodyPushesToABranch(t *testing.T) {
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		human := filepath.Join(s.dir, "human")
-		s.run("", "clone", "-q", "-b", "env/dev", filepath.Join(s.dir, "git", repo+".git"), human)
+		s.run("", "clone", "-q", "-b", "env/dev", s.bare(repo), human)
 		if err := os.WriteFile(filepath.Join(human, "note.txt"), []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -165,10 +165,10 @@ func (s *story) show() {
 	for number := 1; number < 100 && s.head(number) != ""; number++ {
 		s.t.Logf("the comments of Sluice on %d:\n%s", number, strings.Join(s.comments(number), "\n====\n"))
 	}
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"),
+	out, err := exec.CommandContext(context.Background(), "git", "-C", s.bare(repo),
 		"for-each-ref", "--format=%(refname) %(objectname:short) %(subject)").CombinedOutput()
 	s.t.Logf("the branches (%v):\n%s", err, out)
-	if out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"),
+	if out, err := exec.CommandContext(context.Background(), "git", "-C", s.bare(repo),
 		"grep", "-h", "", "sluice/state").CombinedOutput(); err == nil {
 		s.t.Logf("the records:\n%s", out)
 	}

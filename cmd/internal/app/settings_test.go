@@ -27,7 +27,9 @@ func (s *story) reload(old, with string) {
 
 func (s *story) draft(number int, draft bool) {
 	s.t.Helper()
-	if s.lab != nil {
+	if s.tea != nil {
+		s.tea.edit(repo, number, map[string]any{"title": map[bool]string{true: "WIP: Change", false: "Change"}[draft]})
+	} else if s.lab != nil {
 		s.lab.Draft(repo, number, draft)
 	} else if err := s.hub.DraftPR(repo, number, draft); err != nil {
 		s.t.Fatal(err)
@@ -36,7 +38,9 @@ func (s *story) draft(number int, draft bool) {
 
 func (s *story) label(number int, labels ...string) {
 	s.t.Helper()
-	if s.lab != nil {
+	if s.tea != nil {
+		s.tea.label(repo, number, labels...)
+	} else if s.lab != nil {
 		s.lab.Label(repo, number, labels...)
 	} else if err := s.hub.LabelPR(repo, number, labels...); err != nil {
 		s.t.Fatal(err)
@@ -45,7 +49,9 @@ func (s *story) label(number int, labels ...string) {
 
 func (s *story) retarget(number int, base string) {
 	s.t.Helper()
-	if s.lab != nil {
+	if s.tea != nil {
+		s.tea.edit(repo, number, map[string]any{"base": base})
+	} else if s.lab != nil {
 		s.lab.Retarget(repo, number, base)
 	} else if err := s.hub.RetargetPR(repo, number, base); err != nil {
 		s.t.Fatal(err)
@@ -54,7 +60,9 @@ func (s *story) retarget(number int, base string) {
 
 func (s *story) reopen(number int) {
 	s.t.Helper()
-	if s.lab != nil {
+	if s.tea != nil {
+		s.tea.edit(repo, number, map[string]any{"state": "open"})
+	} else if s.lab != nil {
 		s.lab.Reopen(repo, number)
 	} else if err := s.hub.ReopenPR(repo, number); err != nil {
 		s.t.Fatal(err)

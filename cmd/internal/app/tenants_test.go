@@ -17,7 +17,7 @@ func (c *companion) put(branch string, files map[string]string) {
 	writeAll(c.story, c.work, files)
 	c.run(c.work, "add", "-A")
 	c.run(c.work, "commit", "-q", "-m", "change "+branch)
-	c.run(c.work, "push", "-q", "-f", c.bare, "HEAD:"+branch)
+	c.run(c.work, "push", "-q", "-f", c.remote(c.path), "HEAD:"+branch)
 }
 
 func writeAll(s *story, dir string, files map[string]string) {

@@ -38,9 +38,12 @@ func (s *story) hold(event string) (release func()) {
 			s.deliver(e, body)
 		}
 	}
-	if s.hub != nil {
+	switch {
+	case s.hub != nil:
 		s.hub.SetOnEvent(take)
-	} else {
+	case s.tea != nil:
+		s.tea.take = take
+	default:
 		s.lab.SetOnEvent(take)
 	}
 	return func() {
@@ -56,7 +59,7 @@ func (s *story) hold(event string) (release func()) {
 
 // commentEvent returns the name of the event of a new comment.
 func (s *story) commentEvent() string {
-	if s.hub != nil {
+	if s.hub != nil || s.tea != nil {
 		return "issue_comment"
 	}
 	return "Note Hook"
@@ -139,7 +142,7 @@ func (s *story) promotionRecord() string {
 	if s.ref("sluice/state") == "" {
 		return ""
 	}
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep", "-h",
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", s.bare(repo), "grep", "-h",
 		"", "refs/heads/sluice/state").Output()
 	if err != nil {
 		s.t.Fatal(err)
@@ -360,7 +363,7 @@ func TestPendingCheckEnds(t *testing.T) {
 
 // refusePushes makes the Git server refuse pushes, or accept them again.
 func (s *story) refusePushes(refuse bool) {
-	s.run(filepath.Join(s.dir, "git", repo+".git"), "config", "http.receivepack", fmt.Sprint(!refuse))
+	s.run(s.bare(repo), "config", "http.receivepack", fmt.Sprint(!refuse))
 }
 
 // gatedStep starts the service with the fleet whose prod has gates, and returns a merge request that is reviewed.

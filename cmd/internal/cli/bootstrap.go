@@ -35,7 +35,7 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 	f.StringVar(&b.url, "url", "",
 		"`URL` of the branches, as the clusters reach it (default: spec.output.repository, or the remote origin)")
 	f.StringVar(&b.forge, "forge", "",
-		"`forge` that receives commit statuses: github, gitlab or none (default: by the host of the URL)")
+		"`forge` that receives commit statuses: github, gitlab, gitea or none (default: by the host of the URL)")
 	f.StringVar(&b.Namespace, "namespace", namespace, "`namespace` of the objects")
 	f.BoolVar(&b.Namespaces, "create-namespaces", true, "also print the Namespaces of the apps")
 	c.MarkFlagsMutuallyExclusive("out", "output")

@@ -46,7 +46,7 @@ func newCI(o IO) *cobra.Command {
 	var c ciOptions
 	cmd := &cobra.Command{
 		Use:   "ci",
-		Short: "Review a merge request, or hydrate the trunk, in GitHub Actions or GitLab CI",
+		Short: "Review a merge request, or hydrate the trunk, in GitHub Actions, GitLab CI, Gitea Actions or Woodpecker",
 		Long: `Reads from the variables of the CI system what the job runs for.
 
 For a merge request, it renders and compares both sides, evaluates the policy of the trunk, and writes the reports into
@@ -59,8 +59,8 @@ For a push to the trunk, it hydrates and pushes the branches.
 With --fleet and --as it runs in a repository that a fleet takes content from (kind: Repository). It shows what a merge request
 there does to the trunk of the fleet, and does nothing for a push.
 
-The credential is GITHUB_TOKEN or GITLAB_TOKEN (SLUICE_FORGE_TOKEN overrides both). GitLab's CI_JOB_TOKEN cannot write
-comments. With --no-comment and --no-status no token is needed. Worker processes without credentials and network read and
+The credential is GITHUB_TOKEN, GITLAB_TOKEN or GITEA_TOKEN (SLUICE_FORGE_TOKEN overrides them). GitLab's CI_JOB_TOKEN cannot
+write comments. With --no-comment and --no-status no token is needed. Worker processes without credentials and network read and
 render the merge request (--isolation). Every flag can be set by a variable: SLUICE_CI_COMMENT_ID
 is --comment-id.
 
@@ -254,7 +254,7 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 		r.Links.HTML = c.url
 	}
 	if mr != nil {
-		r.MergeRequest = report.MergeRequest{Number: mr.Number, URL: mr.URL, Title: mr.Title, Forge: string(at.System)}
+		r.MergeRequest = report.MergeRequest{Number: mr.Number, URL: mr.URL, Title: mr.Title, Forge: string(at.Forge)}
 	}
 	asked := c.triage(ctx, o, s, at, f, mr, r, trunk)
 	if err := c.writeReports(o, at, r); err != nil {

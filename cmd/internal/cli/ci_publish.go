@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,16 +83,15 @@ func (c *ciOptions) forge(o IO, at *ci.Context) (app.Forge, error) {
 
 // hasToken reports whether the job has a credential for the forge's API.
 func hasToken(o IO, at *ci.Context) bool {
-	get := o.Env.Getenv
-	if at.System == ci.GitHubActions {
-		return cmp.Or(get("SLUICE_FORGE_TOKEN"), get("GITHUB_TOKEN")) != ""
-	}
-	return cmp.Or(get("SLUICE_FORGE_TOKEN"), get("GITLAB_TOKEN"), get("CI_JOB_TOKEN")) != ""
+	return o.Env.ForgeToken(at.Forge) != "" || at.Forge == ci.GitLab && o.Env.Getenv("CI_JOB_TOKEN") != ""
 }
 
 // credential describes which variable must hold the credential, and the permissions that it needs.
 func credential(at *ci.Context) string {
-	if at.System == ci.GitHubActions {
+	switch at.Forge {
+	case ci.Gitea:
+		return "set GITEA_TOKEN to the token of the job (in a workflow: `GITEA_TOKEN: ${{ gitea.token }}`) or to an access token with the scopes write:repository, write:issue and read:user"
+	case ci.GitHub:
 		return "set GITHUB_TOKEN (in a workflow: `GITHUB_TOKEN: ${{ github.token }}`), with permissions pull-requests: write and statuses: write"
 	}
 	return "set GITLAB_TOKEN to a project access token with the scope api, as a masked variable of the project; CI_JOB_TOKEN cannot write comments"

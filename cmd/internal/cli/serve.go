@@ -35,7 +35,7 @@ func newServe(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve --config FILE",
 		Short: "Run the service: reviews, hydration and promotions for webhooks",
-		Long: `Runs the service. It receives webhooks of GitHub and GitLab at /hooks/<name of the forge>, reviews merge requests, hydrates
+		Long: `Runs the service. It receives webhooks of GitHub, GitLab and Gitea at /hooks/<name of the forge>, reviews merge requests, hydrates
 the trunk, and promotes. All state is in Git and on the forge; you can delete the data folder at any time.
 
 On SIGHUP, the service reads the configuration again. On SIGTERM or SIGINT, it starts no more work, stops reviews, which run

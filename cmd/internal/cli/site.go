@@ -36,8 +36,8 @@ func newSite(o IO) *cobra.Command {
 		Short: "Write HTML pages of the fleet: what runs where, promotions, history",
 		Long: `Writes static HTML pages into a folder. Open them as files, or publish them on a web server or GitHub or GitLab Pages: what
 runs where, what promotions wait for, each app and cluster, clusters that differ from their siblings, and the history of
-every environment. Everything comes from Git. In GitHub Actions and GitLab CI with GITHUB_TOKEN or GITLAB_TOKEN
-(SLUICE_FORGE_TOKEN overrides both), the health of clusters comes from commit statuses. The pages change nothing: each action
+every environment. Everything comes from Git. In a CI job with GITHUB_TOKEN, GITLAB_TOKEN or GITEA_TOKEN
+(SLUICE_FORGE_TOKEN overrides them), the health of clusters comes from commit statuses. The pages change nothing: each action
 is shown as a command to copy.`,
 		Example: `  sluice site --out public
   sluice site --out public --repo https://git.example.com/acme/fleet.git`,

@@ -75,7 +75,7 @@ func (s *siteOptions) forge(env app.Environment, session *app.Session, output st
 	at, err := ci.Detect(env.Getenv, func(string) ([]byte, error) { return []byte("{}"), nil })
 	if errors.Is(err, ci.ErrNoCI) {
 		return nil, forge.Repository{},
-			errors.New("sluice site reads them in GitHub Actions and GitLab CI, with a token")
+			errors.New("sluice site reads them in GitHub Actions, GitLab CI, Gitea Actions and Woodpecker, with a token")
 	}
 	if err != nil {
 		return nil, forge.Repository{}, err
