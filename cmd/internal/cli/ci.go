@@ -109,7 +109,7 @@ Exit status: 0; 1 if a target could not be rendered or the policy forbids the ch
 	f.BoolVar(&c.noHydrate, "no-hydrate", false, "do nothing for a push to the trunk")
 	f.StringSliceVar(&c.hydrateEnvs, "hydrate-env", nil,
 		"`environments` to write on the trunk (default: those without `after`)")
-	f.IntVar(&c.perPush, "refs-per-push", 0,
+	amountVar(f, &c.perPush, "refs-per-push", 0,
 		"limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
 	c.signing.flag(f)
 	return cmd

@@ -48,7 +48,7 @@ Exit status: 0; 3 if more clusters than --budget differ.`,
 	c.Flags().StringVar(&f.class, "class", "", "only clusters of this `class`")
 	c.Flags().StringSliceVar(&f.by, "by", nil,
 		"`labels` whose equal values make clusters siblings (default class,environment)")
-	c.Flags().IntVar(&f.budget, "budget", 0, "`number` of clusters that may differ (default: any number)")
+	amountVar(c.Flags(), &f.budget, "budget", 0, "`number` of clusters that may differ (default: any number)")
 	return c
 }
 

@@ -63,11 +63,11 @@ func (p *promotionFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.by, "by", "",
 		"`name` of the author of the command (default: SLUICE_USER, GITHUB_ACTOR, GITLAB_USER_LOGIN, GIT_AUTHOR_NAME, Git's user.name or USER)")
-	f.IntVar(&p.perPush, "refs-per-push", 0,
+	amountVar(f, &p.perPush, "refs-per-push", 0,
 		"limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
 	f.BoolVar(&p.recreate, "recreate", false, "create branches again that somebody deleted")
 	f.BoolVar(&p.foreign, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
-	f.IntVar(&p.deletes, "max-deletions", 0,
+	amountVar(f, &p.deletes, "max-deletions", 0,
 		"`objects` that may be removed from one environment (default: the fleet's limit)")
 	p.signing.flag(f)
 	receiversFlag(f, &p.listen)

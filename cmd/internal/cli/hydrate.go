@@ -90,9 +90,9 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment; with --a
 	f.StringVar(&h.by, "by", "", "with --again, the `name` of the author of the command")
 	f.BoolVar(&h.request.Recreate, "recreate", false, "create branches again that were deleted; those of a promoted environment come back with sluice repair")
 	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
-	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0,
+	amountVar(f, &h.request.MaxDeletions, "max-deletions", 0,
 		"limit of `objects` deleted from one environment (default: the fleet's setting)")
-	f.IntVar(&h.request.PerPush, "refs-per-push", 0,
+	amountVar(f, &h.request.PerPush, "refs-per-push", 0,
 		"limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
 	h.signing.flag(f)
 	receiversFlag(f, &h.listen)

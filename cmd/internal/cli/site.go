@@ -59,11 +59,11 @@ is shown as a command to copy.`,
 	s.addWith(c)
 	f := c.Flags()
 	f.StringVar(&s.dir, "out", "", "`folder` to write (required)")
-	f.IntVar(&s.commits, "commits", 100, "`number` of commits of each environment's history")
-	f.IntVar(&s.reports, "reports", 10,
+	amountVar(f, &s.commits, "commits", 100, "`number` of commits of each environment's history")
+	amountVar(f, &s.reports, "reports", 10,
 		"`number` of newest states of each environment that get a report of what they changed")
-	f.IntVar(&s.compare, "compare", 10, "`number` of newest states of each environment of which any two are compared")
-	f.IntVar(&s.statuses, "statuses", 300,
+	amountVar(f, &s.compare, "compare", 10, "`number` of newest states of each environment of which any two are compared")
+	amountVar(f, &s.statuses, "statuses", 300,
 		"`number` of cluster branches whose commit statuses are read for the health of clusters, in a CI job with a token")
 	completeFlag(c, "out", completeFolders)
 	return c

@@ -69,7 +69,7 @@ Exit status: 0, whatever the reviews say; 1 if the repository cannot be read; 2 
 	}
 	t.flags(c, "text", "json")
 	t.capabilityFlags(c)
-	c.Flags().IntVar(&t.last, "last", 20, "`number` of changes to review")
+	amountVar(c.Flags(), &t.last, "last", 20, "`number` of changes to review")
 	c.Flags().StringVar(&t.trunk, "trunk", "", "`revision` whose changes are reviewed (default: the trunk)")
 	c.Flags().StringVar(&t.file, "html-file", "", "`file` for the page (default: a file in the cache)")
 	return c
