@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,12 +18,14 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/bootstrap"
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 type bootstrapOptions struct {
 	common
 	bootstrap.Options
 	commit, url, dir, forge string
+	part                    string
 	clusters                []string
 }
 
@@ -37,9 +40,35 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 	f.StringVar(&b.forge, "forge", "",
 		"`forge` that receives commit statuses: github, gitlab, gitea or none (default: by the host of the URL)")
 	f.StringVar(&b.Namespace, "namespace", namespace, "`namespace` of the objects")
-	f.BoolVar(&b.Namespaces, "create-namespaces", true, "also print the Namespaces of the apps")
+	f.BoolVar(&b.Namespaces, "create-namespaces", true, "create the Namespaces of the apps")
+	f.StringVar(&b.part, "part", partObjects, "`part` to print: objects, namespaces or, for Argo CD, notifications")
+	completeFlag(c, "part", cobra.FixedCompletions(parts(), cobra.ShellCompDirectiveNoFileComp))
 	c.MarkFlagsMutuallyExclusive("out", "output")
 	completeFlag(c, "forge", cobra.FixedCompletions(bootstrap.Forges(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// The parts of what a cluster needs. Sluice alone has the objects. Users have the others too, and kubectl apply takes away
+// what they applied to them, also with --server-side: namespaces are created, the notifications are a patch.
+const (
+	partObjects       = "objects"
+	partNamespaces    = "namespaces"
+	partNotifications = "notifications"
+)
+
+func parts() []string { return []string{partObjects, partNamespaces, partNotifications} }
+
+// partOf returns the objects of a part.
+func partOf(list []bootstrap.Object, part string) []bootstrap.Object {
+	return slices.DeleteFunc(slices.Clone(list), func(o bootstrap.Object) bool {
+		of := partObjects
+		switch o["kind"] {
+		case "Namespace":
+			of = partNamespaces
+		case "ConfigMap":
+			of = partNotifications
+		}
+		return of != part
+	})
 }
 
 func newBootstrap(o IO) *cobra.Command {
@@ -59,8 +88,10 @@ func newBootstrapFlux(o IO) *cobra.Command {
 an Alert that write commit statuses (kustomization/<app>/<cluster>), which promotions can wait for. Apply the objects to the
 cluster with --server-side, and again when apps are added or removed. The command contacts no cluster and no forge.
 
-Create the Secrets that the objects name yourself: see docs/flux.md.`,
-		Example: `  sluice bootstrap flux --cluster eu-west-1a | kubectl --context eu-west-1a apply --server-side --field-manager sluice -f -
+Namespaces are a part of their own, because kubectl apply removes labels that you applied to them. Create the Secrets that the
+objects name yourself: see docs/flux.md.`,
+		Example: `  sluice bootstrap flux --cluster eu-west-1a --part namespaces | kubectl --context eu-west-1a create -f -
+  sluice bootstrap flux --cluster eu-west-1a | kubectl --context eu-west-1a apply --server-side --field-manager sluice -f -
   sluice bootstrap flux --out clusters-flux                       # a file for each cluster
   sluice bootstrap flux --cluster eu-west-1a --url ssh://git@git.example.com/acme/fleet --secret fleet-ssh --forge gitlab
   sluice bootstrap flux --cluster eu-west-1a --receiver receiver-token`,
@@ -94,12 +125,13 @@ func newBootstrapArgoCD(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "argocd",
 		Short: "Print the objects that make Argo CD sync a cluster",
-		Long: `Prints an Application for each app, with sync waves in the order of dependsOn, and a ConfigMap for Argo CD's notifications that
-writes commit statuses (argocd/<app>/<cluster>), which promotions can wait for. With --applicationset, one ApplicationSet makes
-an Application of every folder of the branch. The command contacts no cluster and no forge.
+		Long: `Prints an Application for each app, with sync waves in the order of dependsOn. With --applicationset, one ApplicationSet makes
+an Application of every folder of the branch. --part notifications prints a patch of argocd-notifications-cm, so that Argo CD
+writes commit statuses (argocd/<app>/<cluster>), which promotions can wait for. The command contacts no cluster and no forge.
 
 Argo CD orders waves among the Applications of one parent only: see docs/argocd.md, which also names the Secrets to create.`,
-		Example: `  sluice bootstrap argocd --cluster eu-west-1a | kubectl --context eu-west-1a apply -n argocd -f -
+		Example: `  sluice bootstrap argocd --cluster eu-west-1a | kubectl --context eu-west-1a apply --server-side --field-manager sluice -n argocd -f -
+  sluice bootstrap argocd --cluster eu-west-1a --part notifications | kubectl -n argocd patch configmap argocd-notifications-cm --type merge --patch-file /dev/stdin
   sluice bootstrap argocd --cluster eu-west-1a --applicationset
   sluice bootstrap argocd --hub --out clusters-argocd             # one Argo CD for all clusters`,
 		Args: noArgs(""),
@@ -137,6 +169,13 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 	if err := b.check(); err != nil {
 		return err
 	}
+	if !slices.Contains(parts(), b.part) {
+		return usagef("there is no part %q (known are %s)%s", b.part, strings.Join(parts(), ", "),
+			nearest.DidYouMean(b.part, parts()))
+	}
+	if b.part == partNotifications && b.dir != "" {
+		return usagef("--part notifications is one patch for all clusters: leave out --out")
+	}
 	s, _, f, err := openFleet(ctx, o, &b.common, b.commit)
 	if err != nil {
 		return err
@@ -159,6 +198,9 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 		if err != nil {
 			return err
 		}
+		if list = partOf(list, b.part); b.part == partNotifications {
+			return printPatch(o.Out, list)
+		}
 		data, err := bootstrap.YAML(list)
 		if err != nil {
 			return err
@@ -177,6 +219,19 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 		fmt.Fprintf(o.Err, "%s: %s\n", file, count(len(list), "object"))
 	}
 	return nil
+}
+
+// printPatch writes the data of a ConfigMap as a merge patch. All clusters have the same.
+func printPatch(w io.Writer, list []bootstrap.Object) error {
+	if len(list) == 0 {
+		return errors.New("no forge receives commit statuses, so there are no notifications")
+	}
+	data, err := json.MarshalIndent(map[string]any{"data": list[0]["data"]}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(data, '\n'))
+	return err
 }
 
 // printObjects writes objects as a JSON List.

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/fleet/check"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -60,7 +61,7 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 	}
 	if f != nil {
 		problems = slices.Concat(problems, check.Targets(ctx, f),
-			check.UnreadValues(ctx, f, f.Targets(), check.OfTree(f)))
+			check.UnreadValues(ctx, f, f.Targets(), check.OfTree(f), explain.Imported))
 	}
 	more, err := policyProblems(ctx, s, tree)
 	if err != nil {
