@@ -60,7 +60,12 @@ $(BIN)/slowtests: tools/slowtests/main.go
 # server is built again when its go.mod changes.
 export SLUICE_BED ?= $(HOME)/.cache/sluice-bed
 BED := $(SLUICE_BED)
-bed: $(BED)/gitea/gitea ## builds the real servers of the bed once: about ten minutes with an empty build cache; needs a C compiler
+bed: $(BED)/gitea/gitea $(BED)/kubernetes/kubernetes ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
+
+$(BED)/kubernetes/kubernetes: bed/kubernetes/go.mod bed/kubernetes/go.sum bed/kubernetes/main.go
+	@echo "building an API server and kubectl into $(@D): about ten minutes on two cores with an empty build cache"
+	@mkdir -p $(@D)
+	$(GO) build -C bed/kubernetes -ldflags '-s -w' -o $@ .
 
 $(BED)/gitea/gitea: bed/gitea/go.mod bed/gitea/go.sum bed/gitea/main.go
 	@echo "building Gitea into $(@D): about ten minutes on two cores with an empty build cache"
@@ -71,7 +76,8 @@ $(BED)/gitea/gitea: bed/gitea/go.mod bed/gitea/go.sum bed/gitea/main.go
 	  CGO_ENABLED=1 $(GO) build -tags 'sqlite sqlite_unlock_notify' -ldflags "$(LDFLAGS) -X main.version=$${version#v}" -o $@ .
 
 # One server at a time: each test of these packages starts one of its own.
-test-bed: bed ## the contract of the forge adapters and the stories of the service on a real Gitea
+test-bed: bed ## the contract of the forge adapters and the stories of the service on a real Gitea; what diffs, bootstrap and charts say on a real API server
+	SLUICE_BED_REQUIRED=1 CORPUS=$(CORPUS) $(TEST) -p 1 -timeout 30m -run '^TestAPIServer' ./diff ./hydrate/bootstrap ./renderer
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m -run '^(TestContract|TestReal.*)$$' ./bot/forge/gitea
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m -parallel 4 -run '/^gitea$$' ./cmd/internal/app
 

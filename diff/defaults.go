@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,7 @@ import (
 )
 
 // setDefaults sets the fields that the API server sets in a new object that lacks them. The source is Kubernetes 1.36,
-// pkg/apis/*/v1/defaults.go. A default that is missing here shows as a change; one that the API server does not have
+// pkg/apis/*/v1/defaults.go; TestAPIServerDefaults compares it with an API server. A default that is missing here shows as a change; one that the API server does not have
 // would hide a change. So fields whose default depends on feature gates or on the cluster are not here, and neither are
 // replicas and suspend: where Git does not set them, an autoscaler or a person usually does, and writing the default
 // takes them over.
@@ -100,6 +101,26 @@ func setOtherDefaults(o runtime.Object) {
 		unset(&x.PreemptionPolicy, corev1.PreemptLowerPriority)
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		unset(&x.Spec.MinReplicas, 1)
+		defaultBehavior(x.Spec.Behavior)
+	case *corev1.Endpoints: //nolint:staticcheck // people still have it in Git
+		for i := range x.Subsets {
+			for k := range x.Subsets[i].Ports {
+				empty(&x.Subsets[i].Ports[k].Protocol, corev1.ProtocolTCP)
+			}
+		}
+	case *resourcev1.ResourceClaim:
+		defaultDevices(&x.Spec)
+	case *resourcev1.ResourceClaimTemplate:
+		defaultDevices(&x.Spec.Spec)
+	case *admissionv1.ValidatingAdmissionPolicy:
+		if m := x.Spec.MatchConstraints; m != nil {
+			unset(&m.MatchPolicy, admissionv1.Equivalent)
+			unset(&m.NamespaceSelector, metav1.LabelSelector{})
+			unset(&m.ObjectSelector, metav1.LabelSelector{})
+			for i := range m.ResourceRules {
+				unset(&m.ResourceRules[i].Scope, admissionv1.AllScopes)
+			}
+		}
 	case *admissionv1.ValidatingWebhookConfiguration:
 		for i := range x.Webhooks {
 			w := &x.Webhooks[i]
@@ -112,6 +133,37 @@ func setOtherDefaults(o runtime.Object) {
 			defaultWebhook(&w.FailurePolicy, &w.MatchPolicy, &w.TimeoutSeconds, &w.NamespaceSelector, &w.ObjectSelector,
 				w.ClientConfig.Service, w.Rules)
 			unset(&w.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		}
+	}
+}
+
+// defaultBehavior sets what an autoscaler with a behavior has for each direction.
+func defaultBehavior(b *autoscalingv2.HorizontalPodAutoscalerBehavior) {
+	if b == nil {
+		return
+	}
+	percent := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}
+	pods := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15}
+	unset(&b.ScaleUp, autoscalingv2.HPAScalingRules{})
+	unset(&b.ScaleUp.StabilizationWindowSeconds, 0)
+	unset(&b.ScaleDown, autoscalingv2.HPAScalingRules{})
+	for rules, policies := range map[*autoscalingv2.HPAScalingRules][]autoscalingv2.HPAScalingPolicy{
+		b.ScaleUp: {pods, percent}, b.ScaleDown: {percent},
+	} {
+		unset(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
+		if len(rules.Policies) == 0 {
+			rules.Policies = policies
+		}
+	}
+}
+
+func defaultDevices(s *resourcev1.ResourceClaimSpec) {
+	for i := range s.Devices.Requests {
+		if e := s.Devices.Requests[i].Exactly; e != nil {
+			empty(&e.AllocationMode, resourcev1.DeviceAllocationModeExactCount)
+			if e.AllocationMode == resourcev1.DeviceAllocationModeExactCount {
+				empty(&e.Count, 1)
+			}
 		}
 	}
 }
@@ -168,7 +220,11 @@ func defaultStatefulSet(s *appsv1.StatefulSetSpec) {
 	empty(&s.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	empty(&s.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range s.VolumeClaimTemplates {
-		unset(&s.VolumeClaimTemplates[i].Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+		t := &s.VolumeClaimTemplates[i]
+		unset(&t.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+		empty(&t.APIVersion, "v1")
+		empty(&t.Kind, "PersistentVolumeClaim")
+		empty(&t.Status.Phase, corev1.ClaimPending)
 	}
 	defaultPod(&s.Template.Spec)
 }
@@ -191,6 +247,7 @@ func defaultPod(s *corev1.PodSpec) {
 	empty(&s.DNSPolicy, corev1.DNSClusterFirst)
 	empty(&s.RestartPolicy, corev1.RestartPolicyAlways)
 	empty(&s.SchedulerName, corev1.DefaultSchedulerName)
+	empty(&s.DeprecatedServiceAccount, s.ServiceAccountName)
 	unset(&s.SecurityContext, corev1.PodSecurityContext{})
 	unset(&s.TerminationGracePeriodSeconds, int64(corev1.DefaultTerminationGracePeriodSeconds))
 	for i := range s.InitContainers {
@@ -326,6 +383,9 @@ func defaultService(s *corev1.ServiceSpec) {
 		empty(&s.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 		fallthrough
 	case corev1.ServiceTypeClusterIP:
+		if len(s.ExternalIPs) > 0 {
+			empty(&s.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+		}
 		unset(&s.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 	case corev1.ServiceTypeExternalName: // has neither
 	}

@@ -117,6 +117,11 @@ func (j *judgement) renamed() {
 }
 
 func (j *judgement) storage() {
+	const request = "spec.resources.requests.storage"
+	path := strings.Split(request, ".")
+	if had := get(j.before, path...); j.is("", "PersistentVolumeClaim") && had != nil && get(j.after, path...) == nil {
+		j.add(EffectStorageShrinks, RiskCritical, request, "a volume cannot give up its size of %v", had)
+	}
 	for _, f := range j.change.Fields {
 		if !strings.HasSuffix(f.Path, "resources.requests.storage") {
 			continue

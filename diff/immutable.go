@@ -12,11 +12,12 @@ type immutableFields struct {
 	fields []string // immutable paths
 	except []string // if set: everything below spec is immutable except these paths
 	images bool     // the images of containers can change
+	kept   []string // the API server keeps the values of these fields if the object no longer sets them
 }
 
 // immutableOf returns the immutable fields of the built-in kinds in which they do not depend on the object, by group
 // and kind. The source is the validation of updates in Kubernetes 1.36 (pkg/apis/*/validation) and, for
-// resource.k8s.io, the markers in k8s.io/api.
+// resource.k8s.io, the markers in k8s.io/api. TestAPIServerImmutableFields compares it with an API server.
 func immutableOf(k manifest.GroupKind) (immutableFields, bool) {
 	i, ok := map[manifest.GroupKind]immutableFields{
 		{Group: "apps", Kind: "Deployment"}:         {fields: []string{"spec.selector"}},
@@ -96,14 +97,16 @@ func (j *judgement) conditionallyImmutable() immutableFields {
 		if t, _ := get(j.before, "spec", "type").(string); t == "ExternalName" {
 			return immutableFields{} // such a Service has no cluster IP yet
 		}
-		return immutableFields{fields: j.serviceFields()}
+		return immutableFields{
+			fields: j.serviceFields(), kept: []string{"spec.clusterIP", "spec.clusterIPs", "spec.healthCheckNodePort"},
+		}
 	case j.is("", "PersistentVolume"):
 		return j.volumeFields()
 	case j.is("", "Pod"):
-		return immutableFields{images: true, except: []string{
-			"spec.activeDeadlineSeconds",
-			"spec.terminationGracePeriodSeconds", "spec.tolerations",
-		}}
+		return immutableFields{
+			images: true, except: []string{"spec.activeDeadlineSeconds", "spec.tolerations"},
+			kept: []string{"spec.serviceAccountName"}, // its older name serviceAccount stays
+		}
 	case j.is("", "Secret") && frozen:
 		return immutableFields{fields: []string{"type", "data", "stringData", "immutable"}}
 	case j.is("", "Secret"):
@@ -152,6 +155,13 @@ func (i immutableFields) has(path string) bool {
 	return under(path, i.fields)
 }
 
+// below reports whether an immutable field is below a path.
+func (i immutableFields) below(path string) bool {
+	return slices.ContainsFunc(i.fields, func(field string) bool {
+		return strings.HasPrefix(field, path+".") || strings.HasPrefix(field, path+"[")
+	})
+}
+
 // under reports whether a path is one of the prefixes or below one of them.
 func under(path string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool {
@@ -167,7 +177,9 @@ func (j *judgement) immutable() {
 	frozen := j.immutableFields()
 	var paths []string
 	for _, f := range j.change.Fields {
-		if frozen.has(f.Path) {
+		switch {
+		case !f.Has && slices.Contains(frozen.kept, f.Path):
+		case frozen.has(f.Path), !f.Has && frozen.below(f.Path):
 			paths = append(paths, f.Path)
 		}
 	}

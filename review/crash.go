@@ -63,6 +63,6 @@ func (p *parent) reset() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.renderer, p.failed, p.unreached = server, nil, false
+	p.renderer, p.failed, p.unreached, p.asked = server, nil, false, 0
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/fleet/check"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/fleet/internal/fleettest"
 )
 
@@ -410,7 +411,7 @@ func TestUnreadValues(t *testing.T) {
 		maps.Copy(files, c.files)
 		f := mustLoad(t, files)
 		var got []string
-		for _, p := range check.UnreadValues(t.Context(), f, f.Targets(), check.OfTree(f)) {
+		for _, p := range check.UnreadValues(t.Context(), f, f.Targets(), check.OfTree(f), explain.Imported) {
 			got = append(got, p.String())
 		}
 		if !slices.Equal(got, c.want) {

@@ -11,13 +11,16 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/renderer/chartvalues"
 )
 
 // Charts returns the files of the chart of a resolved source, and nil if they are not at hand.
 type Charts func(ctx context.Context, s *fleet.HelmSource) []chartvalues.File
+
+// Position returns where a value of an imported target is set; line is 0 if that is unknown. explain.Imported implements
+// it.
+type Position func(f *fleet.Fleet, t fleet.Target, source string, at []string) (file string, line, column int, err error)
 
 // OfTree reads charts that are folders of the fleet's tree.
 func OfTree(f *fleet.Fleet) Charts {
@@ -67,8 +70,10 @@ func readChart(f *fleet.Fleet, root, below string, out *[]chartvalues.File) bool
 // UnreadValues warns about values in the layers of targets that no template of a chart reads, such as `replica: 3` for
 // a chart that has `replicaCount`. It warns only if no chart that a file reaches reads the value, and not if one of the
 // charts is not at hand.
-func UnreadValues(ctx context.Context, f *fleet.Fleet, targets []fleet.Target, charts Charts) fleet.Problems {
-	u := unreadValues{fleet: f, charts: charts, known: map[string]*chartvalues.Chart{}, files: map[string]*layerUse{},
+func UnreadValues(ctx context.Context, f *fleet.Fleet, targets []fleet.Target, charts Charts,
+	position Position,
+) fleet.Problems {
+	u := unreadValues{fleet: f, charts: charts, position: position, known: map[string]*chartvalues.Chart{}, files: map[string]*layerUse{},
 		given: givenValues{charts: map[string]map[string]bool{}, found: map[string]fleet.Problem{}}}
 	for _, t := range targets {
 		if ctx.Err() != nil {
@@ -84,11 +89,12 @@ func UnreadValues(ctx context.Context, f *fleet.Fleet, targets []fleet.Target, c
 }
 
 type unreadValues struct {
-	fleet  *fleet.Fleet
-	charts Charts
-	known  map[string]*chartvalues.Chart // by what names them; nil if they are not at hand
-	files  map[string]*layerUse
-	given  givenValues
+	fleet    *fleet.Fleet
+	charts   Charts
+	position Position
+	known    map[string]*chartvalues.Chart // by what names them; nil if they are not at hand
+	files    map[string]*layerUse
+	given    givenValues
 }
 
 // layerUse is a values file with what no chart reads that it has reached so far.
@@ -237,7 +243,7 @@ func (u *unreadValues) imported(ctx context.Context, t fleet.Target) {
 			u.given.charts[file][key] = true
 		}
 		for _, one := range chart.Unread(s.Values) {
-			file, line, column, err := explain.Imported(u.fleet, t, strconv.Itoa(n), one.Path)
+			file, line, column, err := u.position(u.fleet, t, strconv.Itoa(n), one.Path)
 			if err != nil || line == 0 {
 				continue // the position is unknown, and the value cannot be named
 			}

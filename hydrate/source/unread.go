@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/fleet/check"
+	"github.com/sluice-gitops/sluice/fleet/explain"
 	"github.com/sluice-gitops/sluice/renderer/chartvalues"
 	"github.com/sluice-gitops/sluice/renderer/helm"
 )
@@ -31,5 +32,5 @@ func (v *View) UnreadValues(ctx context.Context, targets []fleet.Target) fleet.P
 		}
 		return out
 	}
-	return check.UnreadValues(ctx, v.Fleet, targets, charts)
+	return check.UnreadValues(ctx, v.Fleet, targets, charts, explain.Imported)
 }
