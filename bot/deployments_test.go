@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"testing"
@@ -37,7 +36,7 @@ func TestDeployed(t *testing.T) {
 	t.Parallel()
 	f := &deploying{}
 	b := New(Config{
-		Clock: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler),
 		EnvironmentPage: func(_ hint.Place, environment string) string { return "https://pages/" + environment },
 	})
 	j := &task{

@@ -47,11 +47,8 @@ func reachable(o manifest.Object) map[string]string {
 	switch kind, _ := get(o, "spec", "type").(string); kind {
 	case "LoadBalancer":
 		sources, _ := get(o, "spec", "loadBalancerSourceRanges").([]any)
-		for _, s := range sources {
-			if everywhere(s) {
-				sources = nil
-				break
-			}
+		if slices.ContainsFunc(sources, everywhere) {
+			sources = nil
 		}
 		internal := false
 		annotations, _ := get(o, "metadata", "annotations").(map[string]any)

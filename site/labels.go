@@ -3,6 +3,7 @@ package site
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
@@ -95,11 +96,11 @@ type clusterList struct {
 
 // Selectors lists the labels of a cluster that the list can be filtered by, one on a line.
 func (l *clusterList) Selectors(c *Cluster) string {
-	out := ""
+	var out strings.Builder
 	for _, label := range l.Labels {
 		if value, ok := c.Labels[label.Label]; ok {
-			out += safetext.Line(label.Label+"="+value) + "\n"
+			out.WriteString(safetext.Line(label.Label+"="+value) + "\n")
 		}
 	}
-	return out
+	return out.String()
 }

@@ -26,7 +26,7 @@ var plainStyle string
 // GiteaAdmin is the site administrator of a Gitea, Password the password of every user.
 const (
 	GiteaAdmin = "root"
-	Password   = "sluice-bed-1"
+	Password   = "sluice-bed-1" //nolint:gosec // of servers for tests
 )
 
 // GiteaTemplate is a folder with a new Gitea that has only the administrator. Starting copies of it is faster than
@@ -85,7 +85,7 @@ func (t *GiteaTemplate) Start(ctx context.Context, dir, settings string) (*Gitea
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "stdout.log"))
+	log, err := os.Create(filepath.Join(dir, "stdout.log")) //nolint:gosec // a folder of the test
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,8 @@ type Kubernetes struct {
 	err    error
 }
 
-const kubernetesToken = "a-token-of-a-server-for-tests" // of a member of system:masters
+// kubernetesToken is that of a member of system:masters.
+const kubernetesToken = "a-token-of-a-server-for-tests" //nolint:gosec // of servers for tests
 
 // StartKubernetes starts an API server with its data in an empty folder and waits until it is ready.
 func StartKubernetes(ctx context.Context, dir string) (*Kubernetes, error) {
@@ -57,7 +58,7 @@ func StartKubernetes(ctx context.Context, dir string) (*Kubernetes, error) {
 	if err := k.writeFiles(); err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "apiserver.log"))
+	log, err := os.Create(filepath.Join(dir, "apiserver.log")) //nolint:gosec // a folder of the test
 	if err != nil {
 		return nil, err
 	}

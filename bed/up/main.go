@@ -140,7 +140,7 @@ func (u *up) log() string { return filepath.Join(u.dir, "service.log") }
 
 // git runs git in the working copy, as ada.
 func (u *up) git(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd := exec.CommandContext(ctx, "git", args...) //nolint:gosec // fixed arguments
 	cmd.Dir = u.work()
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_TERMINAL_PROMPT=0",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada",
@@ -195,7 +195,7 @@ forges:
 		return nil, err
 	}
 	defer log.Close() //nolint:errcheck // the process has it
-	cmd := exec.CommandContext(ctx, binary, "serve", "--config", file)
+	cmd := exec.CommandContext(ctx, binary, "serve", "--config", file) //nolint:gosec // what the caller built
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 15 * time.Second
 	cmd.Env = append(os.Environ(), "HOME="+u.dir, "SLUICE_OFFLINE=1", "BED_TOKEN="+token, "BED_SECRET="+secret,

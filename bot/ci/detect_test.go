@@ -169,19 +169,24 @@ func TestDetect(t *testing.T) {
 			giteaActions("pull_request"), pull(`{"full_name":"eve/fleet"}`),
 			ci.Context{
 				Kind: ci.Review, MergeRequest: 7, Head: head, Base: base, Target: "main", Draft: true, Fork: true,
-			}, "",
+			},
+			"",
 		},
 		"gitea push": {
 			giteaActions("push"), `{"ref":"refs/heads/main","after":"` + head + `"}`,
-			ci.Context{Kind: ci.Trunk, Head: head, Target: "main"}, "",
+			ci.Context{Kind: ci.Trunk, Head: head, Target: "main"},
+			"",
 		},
 		"gitea without its address": {
-			map[string]string{"FORGEJO_ACTIONS": "true", "GITHUB_EVENT_NAME": "push"}, `{}`, ci.Context{},
+			map[string]string{"FORGEJO_ACTIONS": "true", "GITHUB_EVENT_NAME": "push"},
+			`{}`,
+			ci.Context{},
 			"GITHUB_API_URL is not set",
 		},
 		"woodpecker pull request": {
 			woodpecker("pull_request", "CI_COMMIT_PULL_REQUEST", "12", "CI_COMMIT_TARGET_BRANCH", "main"), "",
-			ci.Context{Kind: ci.Review, MergeRequest: 12, Head: head, Target: "main"}, "",
+			ci.Context{Kind: ci.Review, MergeRequest: 12, Head: head, Target: "main"},
+			"",
 		},
 		"woodpecker push":   {woodpecker("push"), "", ci.Context{Kind: ci.Trunk, Head: head, Target: "main"}, ""},
 		"woodpecker tag":    {woodpecker("tag"), "", ci.Context{Kind: ci.Nothing}, ""},

@@ -73,8 +73,10 @@ func readChart(f *fleet.Fleet, root, below string, out *[]chartvalues.File) bool
 func UnreadValues(ctx context.Context, f *fleet.Fleet, targets []fleet.Target, charts Charts,
 	position Position,
 ) fleet.Problems {
-	u := unreadValues{fleet: f, charts: charts, position: position, known: map[string]*chartvalues.Chart{}, files: map[string]*layerUse{},
-		given: givenValues{charts: map[string]map[string]bool{}, found: map[string]fleet.Problem{}}}
+	u := unreadValues{
+		fleet: f, charts: charts, position: position, known: map[string]*chartvalues.Chart{}, files: map[string]*layerUse{},
+		given: givenValues{charts: map[string]map[string]bool{}, found: map[string]fleet.Problem{}},
+	}
 	for _, t := range targets {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the caller has the context

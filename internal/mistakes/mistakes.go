@@ -20,8 +20,8 @@ var ofGo = regexp.MustCompile(`\b(fleet|yaml|json|strconv|reflect|time|config|ma
 func WordOfGo(message string) string { return ofGo.FindString(message) }
 
 // Of returns variants of a YAML text with one mistake each, by what is wrong: other values for each node, other keys, keys twice.
-func Of(t testing.TB, text string) map[string]string {
-	t.Helper()
+func Of(tb testing.TB, text string) map[string]string {
+	tb.Helper()
 	out := map[string]string{
 		"conflict": "<<<<<<< HEAD\n" + text + "=======\n" + text + ">>>>>>> other\n",
 		"tab":      strings.Replace(text, "\n", "\n\t", 1), "no colon": strings.Replace(text, ": ", " ", 1),
@@ -35,7 +35,7 @@ func Of(t testing.TB, text string) map[string]string {
 	} {
 		var node yaml.Node
 		if err := yaml.Unmarshal([]byte(value), &node); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		wrong[name] = node.Content[0]
 	}

@@ -80,8 +80,8 @@ func (e explainer) collect(t reflect.Type) {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		e.collect(t.Elem())
 	case reflect.Struct:
-		for i := range t.NumField() {
-			e.collect(t.Field(i).Type)
+		for f := range t.Fields() {
+			e.collect(f.Type)
 		}
 	}
 }
@@ -164,8 +164,7 @@ func (e explainer) keys(name string) []string {
 		return nil
 	}
 	var out []string
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case key == "-" || !f.IsExported():

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -180,9 +181,7 @@ func list[T any](ctx context.Context, f *Forge, path string, query url.Values) (
 
 func onPage(path string, query url.Values, page, size int) string {
 	q := url.Values{"page": {strconv.Itoa(page)}, "limit": {strconv.Itoa(size)}}
-	for name, values := range query {
-		q[name] = values
-	}
+	maps.Copy(q, query)
 	return path + "?" + q.Encode()
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -64,16 +65,12 @@ func TestProtectedByRules(t *testing.T) {
 			"rule_name": name, "enable_push": true, "enable_push_whitelist": true, "enable_merge_whitelist": true,
 			"created_at": "2026-01-01T00:00:00Z",
 		}
-		for key, value := range more {
-			out[key] = value
-		}
+		maps.Copy(out, more)
 		return out
 	}
 	open := func(name string, more rule) rule {
 		out := strict(name, rule{"enable_push_whitelist": false})
-		for key, value := range more {
-			out[key] = value
-		}
+		maps.Copy(out, more)
 		return out
 	}
 	for name, c := range map[string]struct {

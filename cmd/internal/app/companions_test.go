@@ -191,7 +191,7 @@ func (c *companion) report(number int) string {
 // verdict returns the status of a commit of the repository.
 func (c *companion) verdict(sha string) string {
 	if c.tea != nil {
-		state, _ := c.tea.state(c.path, sha, "sluice")
+		state := c.tea.state(c.path, sha, "sluice")
 		return state
 	}
 	if c.hub == nil {

@@ -153,18 +153,18 @@ func (w *tea) said(path string, number int, login string) (out []string) {
 	return out
 }
 
-// state returns the state and the description of a status.
-func (w *tea) state(path, sha, context string) (state, description string) {
+// state returns the state of a status.
+func (w *tea) state(path, sha, context string) string {
 	if sha == "" {
-		return "", ""
+		return ""
 	}
 	all, err := w.Statuses(w.life, path, sha)
 	w.check(err)
 	i := slices.IndexFunc(all, func(s bedtest.GiteaStatus) bool { return s.Context == context })
 	if i < 0 {
-		return "", ""
+		return ""
 	}
-	return all[i].State, all[i].Description
+	return all[i].State
 }
 
 // edit changes fields of a merge request.

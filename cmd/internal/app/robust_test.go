@@ -220,7 +220,7 @@ func TestOutputRepository(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), "git", "-C", rendered, "rev-parse", "env/dev").Output()
 			sha := strings.TrimSpace(string(out))
 			if s.tea != nil {
-				state, _ := s.tea.state("acme/rendered", sha, "sluice/dev")
+				state := s.tea.state("acme/rendered", sha, "sluice/dev")
 				return state == "success"
 			}
 			if s.hub != nil {

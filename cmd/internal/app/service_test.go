@@ -483,7 +483,7 @@ func (s *story) status(sha, context string) string {
 		return state
 	}
 	if s.tea != nil {
-		state, _ := s.tea.state(repo, sha, context)
+		state := s.tea.state(repo, sha, context)
 		return state
 	}
 	return s.lab.Statuses(repo, sha)[context]

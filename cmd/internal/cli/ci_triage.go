@@ -47,7 +47,8 @@ func (c *ciOptions) triage(ctx context.Context, o IO, s *app.Session, at *ci.Con
 		what  string
 		names []string
 	}{
-		{"labels added", result.Added}, {"labels removed", result.Removed},
+		{"labels added", result.Added},
+		{"labels removed", result.Removed},
 		{"asked for a review", triage.Names(result.Asked)},
 	} {
 		if len(list.names) > 0 {

@@ -126,12 +126,16 @@ func documentation() []documented {
 			true, deployment, docs + "deployments/",
 		},
 		{
-			"POST", `projects/` + one + `/deployments`, []string{"environment", "sha", "ref", "tag", "status"}, false,
+			"POST", `projects/` + one + `/deployments`,
+			[]string{"environment", "sha", "ref", "tag", "status"},
+			false,
 			deployment, docs + "deployments/",
 		},
 		{"PUT", `projects/` + one + `/deployments/\d+`, []string{"status"}, false, deployment, docs + "deployments/"},
 		{
-			"PUT", `projects/` + one + `/environments/\d+`, []string{"external_url", "tier", "description"}, false,
+			"PUT", `projects/` + one + `/environments/\d+`,
+			[]string{"external_url", "tier", "description"},
+			false,
 			map[string]string{"id": "number", "name": "string", "slug": "string", "external_url": "string?"},
 			docs + "environments/",
 		},
