@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,8 +17,8 @@ func (j *judgement) exposed() {
 	switch {
 	case j.is("", "Service"):
 		had, has := reachable(j.before), reachable(j.after)
-		if _, all := had[fromEverywhere]; all { // which includes every range
-			maps.DeleteFunc(has, func(_, path string) bool { return path == sourceRanges })
+		if _, all := had[fromEverywhere]; all { // which includes every range, an internal balancer, and ports of nodes
+			has = nil
 		}
 		j.newly(EffectExposed, had, has, "the Service is newly reachable %s")
 	case j.is("networking.k8s.io", "NetworkPolicy") && j.after == nil:
@@ -29,7 +30,16 @@ func (j *judgement) exposed() {
 				j.add(EffectExposed, RiskHigh, "spec.policyTypes", "the policy no longer restricts %s", direction)
 			}
 		}
-		j.newly(EffectExposed, openings(j.before), openings(j.after), "the policy newly allows %s")
+		if !reflect.DeepEqual(get(j.before, "spec", "podSelector"), get(j.after, "spec", "podSelector")) {
+			j.add(EffectExposed, RiskHigh, "spec.podSelector", "the policy selects other pods: those that it leaves may accept and send any traffic")
+		}
+		had, has := openings(j.before), openings(j.after)
+		for what := range had { // all ports include each of them
+			if direction, all := strings.CutSuffix(what, allPorts); all {
+				maps.DeleteFunc(has, func(other, _ string) bool { return strings.HasPrefix(other, direction+" at ") })
+			}
+		}
+		j.newly(EffectExposed, had, has, "the policy newly allows %s")
 	}
 }
 
@@ -50,12 +60,13 @@ func reachable(o manifest.Object) map[string]string {
 		if slices.ContainsFunc(sources, everywhere) {
 			sources = nil
 		}
-		internal := false
 		annotations, _ := get(o, "metadata", "annotations").(map[string]any)
-		for k, v := range annotations { // AWS, Azure, Google, OpenStack and others: a balancer of the own network
-			internal = internal || strings.Contains(k, "internal") && (v == "true" || v == true) ||
-				strings.HasSuffix(k, "load-balancer-type") && (v == "Internal" || v == "internal") ||
-				strings.HasSuffix(k, "load-balancer-scheme") && v == "internal"
+		internal := internalBalancer(annotations)
+		if ranges, _ := annotations["service.beta.kubernetes.io/load-balancer-source-ranges"].(string); ranges != "" &&
+			sources == nil && !strings.Contains(ranges, "/0") {
+			for r := range strings.SplitSeq(ranges, ",") {
+				sources = append(sources, strings.TrimSpace(r))
+			}
 		}
 		switch {
 		case internal:
@@ -74,6 +85,27 @@ func reachable(o manifest.Object) map[string]string {
 		out[fmt.Sprintf("at the address %v", a)] = "spec.externalIPs"
 	}
 	return out
+}
+
+// internalBalancer reports whether the annotations of a Service ask for a load balancer of the cloud's own network: those
+// of AWS, Azure, Google, OpenStack and DigitalOcean.
+func internalBalancer(annotations map[string]any) bool {
+	if scheme, set := annotations["service.beta.kubernetes.io/aws-load-balancer-scheme"]; set {
+		return scheme == "internal"
+	}
+	for key, value := range map[string]string{
+		"service.beta.kubernetes.io/aws-load-balancer-internal":       "true",
+		"service.beta.kubernetes.io/azure-load-balancer-internal":     "true",
+		"service.beta.kubernetes.io/openstack-internal-load-balancer": "true",
+		"service.beta.kubernetes.io/do-loadbalancer-network":          "INTERNAL",
+		"networking.gke.io/load-balancer-type":                        "Internal",
+		"cloud.google.com/load-balancer-type":                         "Internal",
+	} {
+		if annotations[key] == value {
+			return true
+		}
+	}
+	return false
 }
 
 func everywhere(cidr any) bool { return cidr == "0.0.0.0/0" || cidr == "::/0" }
@@ -119,22 +151,32 @@ func openings(o manifest.Object) map[string]string {
 		}
 		for i, r := range rules {
 			rule, _ := r.(map[string]any)
-			if !anybody(rule[d.peers]) {
+			all, except := anybody(rule[d.peers])
+			if !all {
 				continue
 			}
-			what := d.words + " " + d.peers + " everybody"
-			if ports, _ := rule["ports"].([]any); len(ports) > 0 {
-				for _, p := range ports {
-					port, _ := p.(map[string]any)
-					out[fmt.Sprintf("%s at port %v", what, valueOr(port["port"], "any"))] = fmt.Sprintf("spec.%s[%d]", d.list, i)
+			what, path := d.words+" "+d.peers+" everybody"+except, fmt.Sprintf("spec.%s[%d]", d.list, i)
+			ports, _ := rule["ports"].([]any)
+			for _, p := range ports {
+				port, _ := p.(map[string]any)
+				name := fmt.Sprint(valueOr(port["port"], "any"))
+				if end, ranged := port["endPort"]; ranged {
+					name += fmt.Sprintf("-%v", end)
 				}
-				continue
+				if protocol, set := port["protocol"]; set && protocol != "TCP" {
+					name += fmt.Sprintf("/%v", protocol)
+				}
+				out[what+" at port "+name] = path
 			}
-			out[what+" at all ports"] = fmt.Sprintf("spec.%s[%d]", d.list, i)
+			if len(ports) == 0 {
+				out[what+allPorts] = path
+			}
 		}
 	}
 	return out
 }
+
+const allPorts = " at all ports"
 
 func valueOr(v, otherwise any) any {
 	if v == nil {
@@ -143,14 +185,24 @@ func valueOr(v, otherwise any) any {
 	return v
 }
 
-// anybody reports whether the peers of a rule include every address. A rule without peers allows all.
-func anybody(peers any) bool {
+// anybody reports whether the peers of a rule include every address or every pod, and which addresses it excepts. A rule
+// without peers allows all.
+func anybody(peers any) (all bool, except string) {
 	list, _ := peers.([]any)
-	if len(list) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(list, func(p any) bool {
+	for _, p := range list {
 		peer, _ := p.(map[string]any)
-		return everywhere(get(peer, "ipBlock", "cidr"))
-	})
+		namespaces, ofAny := peer["namespaceSelector"].(map[string]any)
+		pods, _ := peer["podSelector"].(map[string]any)
+		switch {
+		case ofAny && len(namespaces) == 0 && len(pods) == 0:
+			return true, ""
+		case everywhere(get(peer, "ipBlock", "cidr")):
+			if list, _ := get(peer, "ipBlock", "except").([]any); len(list) > 0 {
+				all, except = true, fmt.Sprintf(" except %v", list)
+				continue
+			}
+			return true, ""
+		}
+	}
+	return all || len(list) == 0, except
 }

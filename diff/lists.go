@@ -105,10 +105,10 @@ func reordered(list string, a []any, la, lb []string) bool {
 	if unordered(list, a) {
 		return false
 	}
-	common := func(in, other []string) []string {
-		return slices.DeleteFunc(slices.Clone(in), func(l string) bool { return !slices.Contains(other, l) })
+	common := func(in []string, other map[string]int) []string {
+		return slices.DeleteFunc(slices.Clone(in), func(l string) bool { _, has := other[l]; return !has })
 	}
-	return !slices.Equal(common(la, lb), common(lb, la))
+	return !slices.Equal(common(la, positionsOf(lb)), common(lb, positionsOf(la)))
 }
 
 // unordered reports whether the order of a list means nothing to whatever reads it: the subjects of a binding add up,

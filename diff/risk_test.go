@@ -71,6 +71,9 @@ func TestExposed(t *testing.T) {
 		closed = policy + "  ingress: [{from: [{podSelector: {matchLabels: {app: proxy}}}]}]\n"
 	)
 	balancer := service + "  type: LoadBalancer\n"
+	annotated := func(text string) string {
+		return strings.Replace(balancer, "namespace: shop", "namespace: shop, annotations: {"+text+"}", 1)
+	}
 	for name, tc := range map[string]struct{ before, after, message, path string }{
 		"load balancer":     {service, balancer, "the Service is newly reachable from everywhere through a load balancer", "spec.type"},
 		"new load balancer": {"", balancer, "the Service is newly reachable from everywhere through a load balancer", "spec.type"},
@@ -109,6 +112,33 @@ func TestExposed(t *testing.T) {
 		"no longer restricted": {
 			closed, closed + "  policyTypes: [Egress]\n", "the policy no longer restricts incoming traffic", "spec.policyTypes",
 		},
+		"other pods": {
+			policy + "  ingress: []\n", strings.Replace(policy, "podSelector: {}", "podSelector: {matchLabels: {app: none}}", 1) + "  ingress: []\n",
+			"the policy selects other pods: those that it leaves may accept and send any traffic", "spec.podSelector",
+		},
+		"more ports": {
+			policy + "  ingress: [{ports: [{port: 80}]}]\n", policy + "  ingress: [{ports: [{port: 80, endPort: 65535}]}]\n",
+			"the policy newly allows incoming traffic from everybody at port 80-65535", "spec.ingress[0]",
+		},
+		"all namespaces": {
+			closed, policy + "  ingress: [{from: [{namespaceSelector: {}}]}]\n",
+			"the policy newly allows incoming traffic from everybody at all ports", "spec.ingress[0]",
+		},
+		"no more exception": {
+			policy + "  egress: [{to: [{ipBlock: {cidr: 0.0.0.0/0, except: [169.254.169.254/32]}}]}]\n",
+			policy + "  egress: [{to: [{ipBlock: {cidr: 0.0.0.0/0}}]}]\n",
+			"the policy newly allows outgoing traffic to everybody at all ports", "spec.egress[0]",
+		},
+		"fewer ports": {policy + "  ingress: [{}]\n", policy + "  ingress: [{ports: [{port: 80}]}]\n", "", ""},
+		"internet-facing": {
+			annotated("service.beta.kubernetes.io/aws-load-balancer-internal: \"true\""),
+			annotated("example.com/internal: \"true\""), "the Service is newly reachable from everywhere through a load balancer", "spec.type",
+		},
+		"no more source ranges of an annotation": {
+			annotated("service.beta.kubernetes.io/load-balancer-source-ranges: 10.0.0.0/8"), balancer,
+			"the Service is newly reachable from everywhere through a load balancer", "spec.type",
+		},
+		"internal now": {balancer, annotated("networking.gke.io/load-balancer-type: Internal"), "", ""},
 		"another peer": {closed, strings.Replace(closed, "proxy", "other", 1), "", ""},
 		"new policy":   {"", closed, "", ""},
 	} {

@@ -36,7 +36,7 @@ func (c *ChangeSet) Harmless() string {
 			if installs(o) {
 				return fmt.Sprintf("%s of %s: what it installs is not rendered", o.Title(), g.App)
 			}
-			if o.Verb == Added && o.ID.Kind == "NetworkPolicy" {
+			if o.ID.Kind == "NetworkPolicy" {
 				return fmt.Sprintf("%s of %s: what it opens depends on other policies", o.Title(), g.App)
 			}
 		}
@@ -61,11 +61,17 @@ func (c *ChangeSet) KeepsRepositories(allowed func(repository string) bool) stri
 		for j := range g.Objects {
 			o := &g.Objects[j]
 			for _, f := range o.Fields {
-				m := imageField.FindStringSubmatch(f.Path)
-				if m == nil {
+				if newContainers.MatchString(f.Path) && f.Has && !f.Had {
+					return fmt.Sprintf("%s of %s: %s is new", o.Title(), g.App, f.Path)
+				}
+				name, isImage := "", anyImage.MatchString(f.Path)
+				if m := imageField.FindStringSubmatch(f.Path); m != nil {
+					name = m[1]
+				}
+				if !isImage {
 					continue
 				}
-				image := Image{Container: m[1], Old: g.imageText(f.Old), New: g.imageText(f.New)}
+				image := Image{Container: name, Old: g.imageText(f.Old), New: g.imageText(f.New)}
 				if why := image.routine(allowed); why != "" {
 					return fmt.Sprintf("%s of %s: %s", o.Title(), g.App, why)
 				}
@@ -79,6 +85,13 @@ func (c *ChangeSet) KeepsRepositories(allowed func(repository string) bool) stri
 	}
 	return ""
 }
+
+// anyImage matches the fields that hold an image in an object of any kind, newContainers lists of containers and their
+// elements.
+var (
+	anyImage      = regexp.MustCompile(`(?:^|\.)image$`)
+	newContainers = regexp.MustCompile(`(?:^|\.)(?:initContainers|containers)(?:\[[^\]]*\])?$`)
+)
 
 // OnlyImages returns "" if nothing changes but version labels, checksums and images, which keep their repositories and
 // do not go back to an older version. Otherwise it returns the first other change. allowed reports whether the images
