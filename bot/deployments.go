@@ -24,7 +24,9 @@ func (r reporter) deployed(ctx context.Context, f *fleet.Fleet, result *hydrate.
 	var failed []error
 	for _, d := range deploymentsOf(r.tip.Hash.String(), result, promotions) {
 		key, state := "deployment/"+d.Environment+"/"+d.Commit, string(d.State)+" "+d.Description
-		if r.seen(key, state) {
+		// after a rollback, the commit that succeeded before succeeds again
+		current := "deployment/" + d.Environment
+		if r.seen(key, state) && (d.State != forge.Success || r.seen(current, d.Commit)) {
 			continue
 		}
 		d.Trunk, d.Production, d.URL = f.Spec.Trunk, f.Production(d.Environment), r.EnvironmentPage(r.place, d.Environment)
@@ -47,6 +49,9 @@ func (r reporter) deployed(ctx context.Context, f *fleet.Fleet, result *hydrate.
 			r.log.Warn("a deployment is not shown", "environment", d.Environment, "error", err)
 		}
 		r.remember(key, state)
+		if d.State == forge.Success {
+			r.remember(current, d.Commit)
+		}
 	}
 	return errors.Join(failed...)
 }

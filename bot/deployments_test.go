@@ -75,4 +75,10 @@ func TestDeployed(t *testing.T) {
 	deployed(hydrated, []promote.Status{prod}, `prod bbbb failure "prod: halted by mia: an incident" "https://pages/prod" true`)
 	prod.Decision.Record.Halt, prod.Decision.Waves = nil, nil
 	deployed(hydrated, []promote.Status{prod}, `prod bbbb success "runs it" "https://pages/prod" true`)
+	prod.Source.Commit = "cccc1"
+	deployed(hydrated, []promote.Status{prod}, `prod cccc success "runs it" "https://pages/prod" true`)
+	deployed(hydrated, []promote.Status{prod})
+	prod.Source.Commit = "bbbb1" // a rollback
+	deployed(hydrated, []promote.Status{prod}, `prod bbbb success "runs it" "https://pages/prod" true`)
+	deployed(hydrated, []promote.Status{prod})
 }

@@ -276,8 +276,9 @@ func (t *reviewTask) reviewed(ctx context.Context) (bool, error) {
 	if t.hint.Force {
 		return false, nil
 	}
-	if t.state(t.mr.Number).draft && !t.mr.Draft {
-		return false, nil
+	if t.state(t.mr.Number).draft && !t.mr.Draft { // one review asks for reviews, whatever its result is
+		t.update(t.mr.Number, func(s *headState) { s.draft = false })
+		return t.stopped(ctx, true)
 	}
 	own := t.state(t.mr.Number).own
 	if !own.lacks.due(t.mr.Head, t.Clock()) && t.current(ctx) || own.limit == t.limit() {

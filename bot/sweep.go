@@ -82,7 +82,7 @@ func (t *sweepTask) run(ctx context.Context) error {
 // changed.
 func (t *sweepTask) unchanged(ctx context.Context, mr *forge.MergeRequest) bool {
 	state := t.state(mr.Number)
-	if state.retired != t.retiredState() {
+	if state.retired != t.retiredState() || state.draft && !mr.Draft {
 		return false
 	}
 	identity, known := t.dependenciesNow(ctx, mr)

@@ -21,6 +21,11 @@ func RiskLabel(risk string) string { return "risk/" + risk }
 // RoutineLabel is the label of merge requests that may be merged without a reader. No environment can have this name.
 const RoutineLabel = "sluice/routine"
 
+// IsEnvironmentLabel reports whether a label can be one of EnvironmentLabel.
+func IsEnvironmentLabel(name string) bool {
+	return name != RoutineLabel && strings.HasPrefix(name, EnvironmentLabel(""))
+}
+
 // OwnLabel reports whether a label can be one that reviews set and remove, in some fleet.
 func OwnLabel(name string) bool {
 	risk, ok := strings.CutPrefix(name, RiskLabel(""))

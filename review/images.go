@@ -129,8 +129,26 @@ func look(ctx context.Context, images session.Images, names []string) (map[strin
 // mustExist reports whether one of the patterns matches the repository of an image.
 func mustExist(patterns []string, image string) bool {
 	repository := diff.SplitImage(image).Repository
-	return path.Clean(repository) == repository && fleet.MatchesAny(patterns, repository)
+	if path.Clean(repository) != repository {
+		return false
+	}
+	if fleet.MatchesAny(patterns, repository) {
+		return true
+	}
+	// Docker Hub's images have short names: acme/web is docker.io/acme/web
+	if short, ok := strings.CutPrefix(repository, dockerHub); ok {
+		return fleet.MatchesAny(patterns, short) || fleet.MatchesAny(patterns, strings.TrimPrefix(short, "library/"))
+	}
+	first, rest, nested := strings.Cut(repository, "/")
+	if !nested {
+		rest = "library/" + first
+	} else if rest = repository; strings.ContainsAny(first, ".:") || first == "localhost" {
+		return false // the name of a registry
+	}
+	return fleet.MatchesAny(patterns, dockerHub+rest)
 }
+
+const dockerHub = "docker.io/"
 
 // imageAnswer is the answer to askImage.
 type imageAnswer struct {
@@ -193,7 +211,7 @@ func (p *parent) image(ctx context.Context, input []byte) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, err
 	default:
-		out = imageAnswer{"invalid", err.Error()}
+		out = imageAnswer{"unavailable", err.Error()}
 		for name, kind := range imageKinds() {
 			if errors.Is(err, kind) {
 				out.Kind = name

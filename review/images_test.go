@@ -145,6 +145,23 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// Docker Hub's images have short names.
+func TestMustExist(t *testing.T) {
+	t.Parallel()
+	for image, patterns := range map[string]map[string]bool{
+		"acme/web:1":           {"docker.io/acme/*": true, "acme/*": true, "docker.io/library/*": false, "ghcr.io/acme/*": false},
+		"docker.io/acme/web:1": {"docker.io/acme/*": true, "acme/*": true},
+		"nginx:1":              {"docker.io/library/*": true, "nginx": true, "acme/*": false},
+		"ghcr.io/acme/web:1":   {"docker.io/**": false, "ghcr.io/acme/*": true, "acme/*": false},
+	} {
+		for pattern, want := range patterns {
+			if got := mustExist([]string{pattern}, image); got != want {
+				t.Errorf("%s for %s: got %t, want %t", pattern, image, got, want)
+			}
+		}
+	}
+}
+
 // A compromised worker makes the parent ask no registry that the trunk does not name.
 func TestParentAsksForNoOtherImage(t *testing.T) {
 	t.Parallel()

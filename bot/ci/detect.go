@@ -96,8 +96,9 @@ type githubEvent struct {
 		Number int  `json:"number"`
 		Draft  bool `json:"draft"`
 		Head   struct {
-			SHA  string           `json:"sha"`
-			Repo *githubEventRepo `json:"repo"`
+			SHA   string           `json:"sha"`
+			Label string           `json:"label"`
+			Repo  *githubEventRepo `json:"repo"`
 		} `json:"head"`
 		Base struct {
 			SHA string `json:"sha"`
@@ -166,7 +167,8 @@ func github(getenv func(string) string, read func(string) ([]byte, error)) (*Con
 		p := event.PullRequest
 		c.Kind, c.MergeRequest, c.Head, c.Base, c.Target, c.Draft = Review, p.Number, p.Head.SHA, p.Base.SHA,
 			p.Base.Ref, p.Draft
-		c.Fork = p.Head.Repo == nil || p.Head.Repo.FullName != c.Repository
+		c.Fork = p.Head.Repo == nil || p.Head.Repo.FullName != c.Repository ||
+			c.System != GitHubActions && p.Head.Label == "" // Gitea: made by a push to refs/for/, for which the right to read suffices
 		c.HeadRef = fmt.Sprintf("refs/pull/%d/head", p.Number)
 	case "merge_group":
 		g := event.MergeGroup

@@ -59,7 +59,7 @@ const critical = string(diff.RiskCritical)
 func Decide(f *fleet.Fleet, file func(name string) ([]byte, error), r *report.Review) (Plan, error) {
 	rules := f.Spec.Review
 	if len(r.Errors) > 0 || r.Changes == nil {
-		return Plan{}, nil
+		return Plan{Labels: labels(f, nil, true, &report.Review{}), Partial: true}, nil
 	}
 	effects, partial := effectsOf(f, r.Changes)
 	p := Plan{Labels: labels(f, effects, partial, r), Partial: partial}
@@ -102,6 +102,13 @@ func effectsOf(f *fleet.Fleet, c *diff.ChangeSet) (out []effect, partial bool) {
 			out = append(out, effect{app: w.App, environment: w.Environment, cluster: w.Cluster, risk: critical})
 		}
 		partial = true
+	}
+	for _, l := range c.Losses {
+		for i := range out {
+			if out[i].environment == l.Environment {
+				out[i].risk = string(graver(diff.Risk(out[i].risk), l.Risk))
+			}
+		}
 	}
 	return out, partial || len(c.Unread) > 0
 }
@@ -153,7 +160,7 @@ func (p *Plan) edits(have []string) (add, remove []string) {
 		switch {
 		case want && i < 0:
 			add = append(add, name)
-		case !want && i >= 0 && !p.Partial:
+		case !want && i >= 0 && (!p.Partial || !fleet.IsEnvironmentLabel(name)): // what a review has not earned
 			remove = append(remove, have[i])
 		}
 	}

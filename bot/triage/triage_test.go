@@ -97,9 +97,9 @@ func TestLabels(t *testing.T) {
 		"what is true already":       {all, routine, "risk/low sluice/prod sluice/routine", "", ""},
 		"no change":                  {all, changed(), "risk/low sluice/prod sluice/routine bug", "", "risk/low sluice/prod sluice/routine"},
 		"a routine that waits":       {all, waits, "sluice/routine", "risk/low sluice/prod", "sluice/routine"},
-		"a target is withheld":       {all, withheld, "risk/high sluice/routine", "sluice/dev sluice/prod", ""},
-		"no comparison":              {all, &report.Review{}, "risk/high", "", ""},
-		"an incomplete review":       {all, failed, "risk/high", "", ""},
+		"a target is withheld":       {all, withheld, "risk/high sluice/routine", "sluice/dev sluice/prod", "risk/high sluice/routine"},
+		"no comparison":              {all, &report.Review{}, "risk/high sluice/dev", "", "risk/high"},
+		"an incomplete review":       {all, failed, "risk/high sluice/routine sluice/dev", "", "risk/high sluice/routine"},
 		"an emptied cluster":         {all, emptied, "", "risk/critical sluice/dev", ""},
 		"an environment of the head": {all, changed(group("cart", diff.RiskNone, "new-1")), "", "risk/none", ""},
 	} {
@@ -139,17 +139,24 @@ func TestReviewers(t *testing.T) {
 		r     *report.Review
 		want  string
 	}{
-		"any change":           {"{users: [ada], teams: [acme/sre]}", changed(group("cart", diff.RiskNone, "dev-1")), "ada, team acme/sre"},
-		"no change":            {"{users: [ada]}", changed(), ""},
-		"an environment":       {"{environments: [prod], users: [ada]}", changed(group("cart", diff.RiskNone, "dev-1", "prod-1")), "ada"},
-		"another environment":  {"{environments: [prod], users: [ada]}", changed(group("cart", diff.RiskHigh, "dev-1")), ""},
-		"a pattern":            {"{environments: ['p*'], users: [ada]}", changed(group("cart", diff.RiskNone, "prod-1")), "ada"},
-		"a greater risk":       {"{risk: high, users: [ada]}", changed(group("cart", diff.RiskCritical, "dev-1")), "ada"},
-		"a smaller risk":       {"{risk: high, users: [ada]}", changed(group("cart", diff.RiskMedium, "dev-1")), ""},
-		"the risk of another":  {"{environments: [prod], risk: high, users: [ada]}", changed(group("cart", diff.RiskHigh, "dev-1"), group("cart", diff.RiskLow, "prod-1")), ""},
-		"a workspace":          {"{workspaces: [team-a], users: [ada]}", changed(group("team-a/shop", diff.RiskLow, "dev-1")), "ada"},
-		"the fleet's own app":  {"{workspaces: ['*'], users: [ada]}", changed(group("cart", diff.RiskLow, "dev-1")), "ada"},
-		"another workspace":    {"{workspaces: [team-a], users: [ada]}", changed(group("team-b/shop", diff.RiskLow, "dev-1")), ""},
+		"any change":          {"{users: [ada], teams: [acme/sre]}", changed(group("cart", diff.RiskNone, "dev-1")), "ada, team acme/sre"},
+		"no change":           {"{users: [ada]}", changed(), ""},
+		"an environment":      {"{environments: [prod], users: [ada]}", changed(group("cart", diff.RiskNone, "dev-1", "prod-1")), "ada"},
+		"another environment": {"{environments: [prod], users: [ada]}", changed(group("cart", diff.RiskHigh, "dev-1")), ""},
+		"a pattern":           {"{environments: ['p*'], users: [ada]}", changed(group("cart", diff.RiskNone, "prod-1")), "ada"},
+		"a greater risk":      {"{risk: high, users: [ada]}", changed(group("cart", diff.RiskCritical, "dev-1")), "ada"},
+		"a smaller risk":      {"{risk: high, users: [ada]}", changed(group("cart", diff.RiskMedium, "dev-1")), ""},
+		"the risk of another": {"{environments: [prod], risk: high, users: [ada]}", changed(group("cart", diff.RiskHigh, "dev-1"), group("cart", diff.RiskLow, "prod-1")), ""},
+		"a workspace":         {"{workspaces: [team-a], users: [ada]}", changed(group("team-a/shop", diff.RiskLow, "dev-1")), "ada"},
+		"the fleet's own app": {"{workspaces: ['*'], users: [ada]}", changed(group("cart", diff.RiskLow, "dev-1")), "ada"},
+		"another workspace":   {"{workspaces: [team-a], users: [ada]}", changed(group("team-b/shop", diff.RiskLow, "dev-1")), ""},
+		"what is lost": {
+			"{environments: [prod], risk: critical, users: [ada]}", func() *report.Review {
+				r := changed(group("cart", diff.RiskHigh, "prod-1"))
+				r.Changes.Losses = []diff.Loss{{Environment: "prod", Cluster: "prod-1", Risk: diff.RiskCritical}}
+				return r
+			}(), "ada",
+		},
 		"what is not rendered": {"{environments: [prod], risk: critical, users: [ada]}", withheld, "ada"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -28,17 +29,20 @@ const dockerHub = "registry-1.docker.io"
 
 // Image asks a registry, without downloading anything, whether it has an image; nil means that it has. The name has the
 // form of a container's field image. An error that is ErrNotFound means that the registry answered and has no such
-// image. All other errors leave the question open: ErrUnavailable, ErrDenied (many registries hide by it what does not
-// exist), ErrInvalid or a context error.
+// image, or that none can have the name. All other errors leave the question open: ErrUnavailable, ErrDenied (many
+// registries hide by it what does not exist), ErrInvalid or a context error.
 func (f *Fetcher) Image(ctx context.Context, image string) error {
 	ref, err := name.ParseReference(image)
 	if err != nil {
-		return fail(ErrInvalid, "%s is not the name of an image", safetext.Brief(image, 200))
+		return fail(ErrNotFound, "%s is not the name of an image", safetext.Brief(image, 200))
 	}
 	if known := f.opts.KnownImages; known != nil {
 		if _, ok := known.found.Get(ref.Name()); ok {
 			return nil
 		}
+	}
+	if _, tag, ok := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":"); ok && (tag == "" || strings.HasPrefix(tag, "@")) {
+		return fail(ErrNotFound, "%s has an empty tag", safetext.Brief(image, 200))
 	}
 	where := registry.Reference{Registry: ref.Context().RegistryStr(), Repository: ref.Context().RepositoryStr()}
 	if where.Registry == name.DefaultRegistry {

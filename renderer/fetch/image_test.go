@@ -31,8 +31,8 @@ func TestImage(t *testing.T) {
 		image:                      ErrNotFound, // latest
 		image + "@sha256:" + strings.Repeat("0", 64): ErrNotFound,
 		hostOf(s.Server) + "/charts/other:1.2.3":     ErrNotFound,
-		"UPPER/case:1":                               ErrInvalid,
-		"${registry}/web:1":                          ErrInvalid,
+		"UPPER/case:1":                               ErrNotFound,
+		"${registry}/web:1":                          ErrNotFound, image + ":": ErrNotFound, image + ":1.2.3+build5": ErrNotFound,
 	} {
 		if err := f.Image(t.Context(), ref); !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("%s: got %v, want %v", ref, err, want)

@@ -215,6 +215,8 @@ func neutral(repo forge.Repository, pr *gitea.PullRequest) *forge.MergeRequest {
 	}
 	out.SourceBranch, out.Head = pr.Head.Name, pr.Head.Sha // Ref is that of the merge request once the branch is gone
 	switch {
+	case pr.Head.Name == "": // made by a push to refs/for/: the right to read suffices for that
+		out.Fork = true
 	case pr.Base != nil && pr.Head.RepoID == pr.Base.RepoID:
 		out.SourceRepo = repo.Path
 	case pr.Head.Repository != nil:

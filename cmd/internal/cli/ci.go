@@ -170,6 +170,10 @@ func (c *ciOptions) run(ctx context.Context, o IO) error {
 		fmt.Fprintln(o.Out, "nothing to do: the merge request is a draft")
 		return nil
 	}
+	if f == nil && at.System == ci.Woodpecker { // its variables do not say whether the merge request is of a fork
+		at.Fork = true
+	}
+	o.Env = own.ForCI(at) // the forge may have told that it is one
 	return c.reviewMergeRequest(ctx, o, own, at, f, mr)
 }
 
