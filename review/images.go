@@ -139,13 +139,14 @@ func mustExist(patterns []string, image string) bool {
 	if short, ok := strings.CutPrefix(repository, dockerHub); ok {
 		return fleet.MatchesAny(patterns, short) || fleet.MatchesAny(patterns, strings.TrimPrefix(short, "library/"))
 	}
-	first, rest, nested := strings.Cut(repository, "/")
-	if !nested {
-		rest = "library/" + first
-	} else if rest = repository; strings.ContainsAny(first, ".:") || first == "localhost" {
+	first, _, nested := strings.Cut(repository, "/")
+	switch {
+	case !nested:
+		return fleet.MatchesAny(patterns, dockerHub+"library/"+repository)
+	case strings.ContainsAny(first, ".:") || first == "localhost":
 		return false // the name of a registry
 	}
-	return fleet.MatchesAny(patterns, dockerHub+rest)
+	return fleet.MatchesAny(patterns, dockerHub+repository)
 }
 
 const dockerHub = "docker.io/"

@@ -194,7 +194,7 @@ forges:
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() //nolint:errcheck // the process has it
+	defer log.Close()                                                  //nolint:errcheck // the process has it
 	cmd := exec.CommandContext(ctx, binary, "serve", "--config", file) //nolint:gosec // what the caller built
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 15 * time.Second
