@@ -20,8 +20,8 @@ import (
 )
 
 // setDefaults sets the fields that the API server sets in a new object that lacks them. The source is Kubernetes 1.36,
-// pkg/apis/*/v1/defaults.go; TestAPIServerDefaults compares it with an API server. A default that is missing here shows as a change; one that the API server does not have
-// would hide a change. So fields whose default depends on feature gates or on the cluster are not here, and neither are
+// pkg/apis/*/v1/defaults.go; TestAPIServerDefaults compares it with an API server. A default that is missing here shows
+// as a change; one that the API server does not have would hide a change. So fields whose default depends on feature gates or on the cluster are not here, and neither are
 // replicas and suspend: where Git does not set them, an autoscaler or a person usually does, and writing the default
 // takes them over.
 func setDefaults(o runtime.Object) {

@@ -17,8 +17,12 @@ func (j *judgement) exposed() {
 	switch {
 	case j.is("", "Service"):
 		had, has := reachable(j.before), reachable(j.after)
-		if _, all := had[fromEverywhere]; all { // which includes every range, an internal balancer, and ports of nodes
-			has = nil
+		for what := range had { // a balancer for everybody includes one for some, an internal one, and ports of nodes
+			if kind, all := strings.CutPrefix(what, fromEverywhere); all {
+				maps.DeleteFunc(has, func(other, path string) bool {
+					return path != externalIPs && (kind == publicBalancer || strings.HasSuffix(other, kind))
+				})
+			}
 		}
 		j.newly(EffectExposed, had, has, "the Service is newly reachable %s")
 	case j.is("networking.k8s.io", "NetworkPolicy") && j.after == nil:
@@ -44,8 +48,10 @@ func (j *judgement) exposed() {
 }
 
 const (
-	fromEverywhere = "from everywhere through a load balancer"
-	sourceRanges   = "spec.loadBalancerSourceRanges"
+	fromEverywhere   = "from everywhere "
+	publicBalancer   = "through a load balancer"
+	internalBalancer = "through an internal load balancer"
+	externalIPs      = "spec.externalIPs"
 )
 
 // reachable returns from where a Service can be reached besides the cluster's own network, each with the field.
@@ -56,40 +62,38 @@ func reachable(o manifest.Object) map[string]string {
 	}
 	switch kind, _ := get(o, "spec", "type").(string); kind {
 	case "LoadBalancer":
-		sources, _ := get(o, "spec", "loadBalancerSourceRanges").([]any)
-		if slices.ContainsFunc(sources, everywhere) {
-			sources = nil
-		}
 		annotations, _ := get(o, "metadata", "annotations").(map[string]any)
-		internal := internalBalancer(annotations)
-		if ranges, _ := annotations["service.beta.kubernetes.io/load-balancer-source-ranges"].(string); ranges != "" &&
-			sources == nil && !strings.Contains(ranges, "/0") {
-			for r := range strings.SplitSeq(ranges, ",") {
+		sources, _ := get(o, "spec", "loadBalancerSourceRanges").([]any)
+		if text, _ := annotations["service.beta.kubernetes.io/load-balancer-source-ranges"].(string); len(sources) == 0 &&
+			text != "" {
+			for r := range strings.SplitSeq(text, ",") {
 				sources = append(sources, strings.TrimSpace(r))
 			}
 		}
-		switch {
-		case internal:
-			out["through an internal load balancer"] = "spec.type"
-		case len(sources) == 0:
-			out[fromEverywhere] = "spec.type"
+		balancer := publicBalancer
+		if isInternal(annotations) {
+			balancer = internalBalancer
+		}
+		if len(sources) == 0 || slices.ContainsFunc(sources, everywhere) {
+			out[fromEverywhere+balancer] = "spec.type"
+			break
 		}
 		for _, s := range sources {
-			out[fmt.Sprintf("from %v through a load balancer", s)] = sourceRanges
+			out[fmt.Sprintf("from %v %s", s, balancer)] = "spec.loadBalancerSourceRanges"
 		}
 	case "NodePort":
 		out["at a port of each node"] = "spec.type"
 	}
 	addresses, _ := get(o, "spec", "externalIPs").([]any)
 	for _, a := range addresses {
-		out[fmt.Sprintf("at the address %v", a)] = "spec.externalIPs"
+		out[fmt.Sprintf("at the address %v", a)] = externalIPs
 	}
 	return out
 }
 
-// internalBalancer reports whether the annotations of a Service ask for a load balancer of the cloud's own network: those
+// isInternal reports whether the annotations of a Service ask for a load balancer of the cloud's own network: those
 // of AWS, Azure, Google, OpenStack and DigitalOcean.
-func internalBalancer(annotations map[string]any) bool {
+func isInternal(annotations map[string]any) bool {
 	if scheme, set := annotations["service.beta.kubernetes.io/aws-load-balancer-scheme"]; set {
 		return scheme == "internal"
 	}

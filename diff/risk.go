@@ -45,17 +45,18 @@ func (r Rules) group(g *Group) {
 			e := &c.Effects[j]
 			otherwise := e.Risk
 			if e.Name == EffectReplicasCut && production {
-				otherwise = graver(otherwise, RiskHigh)
+				otherwise = Graver(otherwise, RiskHigh)
 			}
 			e.Risk = r.Risk(e.Name, otherwise)
 		}
 		c.setRisk(r)
-		g.Risk = graver(g.Risk, c.Risk)
+		g.Risk = Graver(g.Risk, c.Risk)
 	}
 	slices.SortStableFunc(g.Objects, func(a, b ObjectChange) int { return byRisk(&a, &b) })
 }
 
-func graver(a, b Risk) Risk {
+// Graver returns the graver of two risks.
+func Graver(a, b Risk) Risk {
 	if b.Rank() < a.Rank() {
 		return b
 	}
@@ -79,7 +80,7 @@ func (o *ObjectChange) setRisk(r Rules) {
 		}
 	}
 	for _, e := range o.Effects {
-		o.Risk = graver(o.Risk, e.Risk)
+		o.Risk = Graver(o.Risk, e.Risk)
 	}
 }
 

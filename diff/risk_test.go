@@ -138,6 +138,18 @@ func TestExposed(t *testing.T) {
 			annotated("service.beta.kubernetes.io/load-balancer-source-ranges: 10.0.0.0/8"), balancer,
 			"the Service is newly reachable from everywhere through a load balancer", "spec.type",
 		},
+		"address of a public balancer": {
+			balancer, balancer + "  externalIPs: [192.0.2.1]\n", "the Service is newly reachable at the address 192.0.2.1",
+			"spec.externalIPs",
+		},
+		"ranges of an internal balancer": {
+			annotated("networking.gke.io/load-balancer-type: Internal"),
+			annotated("networking.gke.io/load-balancer-type: Internal") + "  loadBalancerSourceRanges: [10.0.0.0/8]\n", "", "",
+		},
+		"internal to everybody": {
+			annotated("networking.gke.io/load-balancer-type: Internal"), balancer + "  loadBalancerSourceRanges: [0.0.0.0/0]\n",
+			"the Service is newly reachable from everywhere through a load balancer", "spec.type",
+		},
 		"internal now": {balancer, annotated("networking.gke.io/load-balancer-type: Internal"), "", ""},
 		"another peer": {closed, strings.Replace(closed, "proxy", "other", 1), "", ""},
 		"new policy":   {"", closed, "", ""},

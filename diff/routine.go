@@ -64,15 +64,10 @@ func (c *ChangeSet) KeepsRepositories(allowed func(repository string) bool) stri
 				if newContainers.MatchString(f.Path) && f.Has && !f.Had {
 					return fmt.Sprintf("%s of %s: %s is new", o.Title(), g.App, f.Path)
 				}
-				name, isImage := "", anyImage.MatchString(f.Path)
-				if m := imageField.FindStringSubmatch(f.Path); m != nil {
-					name = m[1]
-				}
-				if !isImage {
+				if !anyImage.MatchString(f.Path) {
 					continue
 				}
-				image := Image{Container: name, Old: g.imageText(f.Old), New: g.imageText(f.New)}
-				if why := image.routine(allowed); why != "" {
+				if why := g.routineImage(f, allowed); why != "" {
 					return fmt.Sprintf("%s of %s: %s", o.Title(), g.App, why)
 				}
 			}
@@ -105,20 +100,30 @@ func (c *ChangeSet) OnlyImages(allowed func(repository string) bool) string {
 				return fmt.Sprintf("%s of %s is %s", o.Title(), g.App, o.Verb)
 			}
 			for _, f := range o.Fields {
-				m := imageField.FindStringSubmatch(f.Path)
-				if m == nil {
+				if !imageField.MatchString(f.Path) {
 					return fmt.Sprintf("%s of %s: %s changes", o.Title(), g.App, f.Path)
 				}
-				image := Image{Container: m[1], Old: g.imageText(f.Old), New: g.imageText(f.New)}
-				why := image.routine(allowed)
-				if why == "" && g.chance && strings.Contains(image.New, "${") {
-					why = "the clusters have different images: " + image.New
-				}
+				why := g.routineImage(f, allowed)
 				if why != "" {
 					return fmt.Sprintf("%s of %s: %s", o.Title(), g.App, why)
 				}
 			}
 		}
+	}
+	return ""
+}
+
+// routineImage is Image.routine for a field that holds an image.
+func (g *Group) routineImage(f FieldChange, allowed func(repository string) bool) string {
+	image := Image{Old: g.imageText(f.Old), New: g.imageText(f.New)}
+	if m := imageField.FindStringSubmatch(f.Path); m != nil {
+		image.Container = m[1]
+	}
+	if why := image.routine(allowed); why != "" {
+		return why
+	}
+	if g.chance && strings.Contains(image.New, "${") {
+		return "the clusters have different images: " + image.New
 	}
 	return ""
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// places are where forges look for CODEOWNERS. The first one that exists counts.
+// places are where forges look for CODEOWNERS. The first one that exists counts. The order is GitHub's
+// (https://docs.github.com/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners)
+// and GitLab's (https://docs.gitlab.com/user/project/codeowners/), each without the folder of the other.
 func places() []string {
-	return []string{".github/CODEOWNERS", ".gitlab/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"}
+	return []string{".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS"}
 }
 
 const maxOwnersFile = 3 << 20 // bytes, as on GitHub

@@ -26,7 +26,7 @@ import (
 // Plan is what the rules ask for. The zero value asks for nothing and changes no label.
 type Plan struct {
 	Labels   map[string]bool // by name, whether the merge request has it; other labels are not Sluice's
-	Partial  bool            // the review did not see everything: no label is removed
+	Partial  bool            // the review did not see everything: no label of an environment is removed
 	Requests []Request       // in the order of the rules
 	Notes    []string        // what is wrong with CODEOWNERS
 }
@@ -106,7 +106,7 @@ func effectsOf(f *fleet.Fleet, c *diff.ChangeSet) (out []effect, partial bool) {
 	for _, l := range c.Losses {
 		for i := range out {
 			if out[i].environment == l.Environment {
-				out[i].risk = string(graver(diff.Risk(out[i].risk), l.Risk))
+				out[i].risk = string(diff.Graver(diff.Risk(out[i].risk), l.Risk))
 			}
 		}
 	}
@@ -129,11 +129,11 @@ func labels(f *fleet.Fleet, effects []effect, partial bool, r *report.Review) ma
 	}
 	if !partial && len(effects) > 0 {
 		risk := diff.RiskNone
-		for i := range r.Changes.Groups {
-			risk = graver(risk, r.Changes.Groups[i].Risk)
+		for _, e := range effects {
+			risk = diff.Graver(risk, diff.Risk(e.risk))
 		}
 		for _, l := range r.Changes.Losses {
-			risk = graver(risk, l.Risk)
+			risk = diff.Graver(risk, l.Risk)
 		}
 		set(fleet.RiskLabel(string(risk)))
 	}
@@ -141,13 +141,6 @@ func labels(f *fleet.Fleet, effects []effect, partial bool, r *report.Review) ma
 		set(fleet.RoutineLabel)
 	}
 	return out
-}
-
-func graver(a, b diff.Risk) diff.Risk {
-	if b.Rank() < a.Rank() {
-		return b
-	}
-	return a
 }
 
 // Empty reports whether the rules have no say.

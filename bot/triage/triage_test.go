@@ -198,6 +198,14 @@ func TestCodeowners(t *testing.T) {
 			}
 		})
 	}
+	both := map[string]string{"CODEOWNERS": "* @root\n", ".gitlab/CODEOWNERS": "* @gitlab\n", ".github/CODEOWNERS": "* @github\n"}
+	if got := names(decide(t, "{codeowners: true}", both, cart).Requests); got != "github" {
+		t.Errorf("several files: got %q, want that of .github", got)
+	}
+	delete(both, ".github/CODEOWNERS")
+	if got := names(decide(t, "{codeowners: true}", both, cart).Requests); got != "root" {
+		t.Errorf("without .github: got %q, want that of the root folder", got)
+	}
 	if p := decide(t, "{codeowners: true}", nil, cart); len(p.Requests) > 0 || len(p.Notes) != 1 {
 		t.Errorf("without CODEOWNERS: got %v and %q, want one note", p.Requests, p.Notes)
 	}

@@ -2,7 +2,6 @@ package gitea
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -84,19 +83,13 @@ func (f *Forge) RequestReviews(ctx context.Context, repo forge.Repository, numbe
 		return nil, wrap(what, err)
 	}
 	var refused []forge.RefusedReviewer
-	ask := func(name string, body map[string][]string) error {
-		_, err := f.call(ctx, http.MethodPost, path, body, nil)
-		if r, ok := errors.AsType[*refusal](err); ok &&
-			(r.code == http.StatusNotFound || r.code == http.StatusUnprocessableEntity) {
+	ask := func(name string, body map[string][]string) { // an error of one must not make the others be asked again
+		if _, err := f.call(ctx, http.MethodPost, path, body, nil); err != nil {
 			refused = append(refused, forge.RefusedReviewer{Name: name, Err: wrap(what, err)})
-			return nil
 		}
-		return wrap(what, err)
 	}
 	for _, login := range users {
-		if err := ask(login, map[string][]string{"reviewers": {login}}); err != nil {
-			return refused, err
-		}
+		ask(login, map[string][]string{"reviewers": {login}})
 	}
 	owner, _, _ := strings.Cut(repo.Path, "/")
 	for _, team := range teams {
@@ -111,9 +104,7 @@ func (f *Forge) RequestReviews(ctx context.Context, repo forge.Repository, numbe
 			})
 			continue
 		}
-		if err := ask(team, map[string][]string{"team_reviewers": {name}}); err != nil {
-			return refused, err
-		}
+		ask(team, map[string][]string{"team_reviewers": {name}})
 	}
 	return refused, nil
 }

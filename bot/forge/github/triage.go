@@ -88,12 +88,9 @@ func (f *Forge) RequestReviews(ctx context.Context, repo forge.Repository, numbe
 	if status(err) != http.StatusUnprocessableEntity {
 		return refused, wrap(what, err)
 	}
-	for i, r := range each {
-		switch err := ask(r); {
-		case status(err) == http.StatusUnprocessableEntity:
+	for i, r := range each { // an error of one must not make the others be asked again
+		if err := ask(r); err != nil {
 			refused = append(refused, forge.RefusedReviewer{Name: names[i], Err: wrap("ask for a review", err)})
-		case err != nil:
-			return refused, wrap(what, err)
 		}
 	}
 	return refused, nil
