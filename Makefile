@@ -57,23 +57,26 @@ $(BIN)/slowtests: tools/slowtests/main.go
 	$(GO) build -C tools/slowtests -o $@ .
 
 # Real servers for tests and for a demonstration (docs/bed.md), in a folder outside of the clone, so that all clones share them. A
-# server is built again when its go.mod changes.
+# server is built again when its files in bed/ change; the name of a stamp has their digest, because a new clone has new times.
 export SLUICE_BED ?= $(HOME)/.cache/sluice-bed
 BED := $(SLUICE_BED)
-bed: $(BED)/gitea/gitea $(BED)/kubernetes/kubernetes ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
+stamp = $(BED)/$(1)/built-$(shell cat bed/$(1)/go.mod bed/$(1)/go.sum bed/$(1)/main.go | sha256sum | cut -c1-16)
+bed: $(call stamp,gitea) $(call stamp,kubernetes) ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
 
-$(BED)/kubernetes/kubernetes: bed/kubernetes/go.mod bed/kubernetes/go.sum bed/kubernetes/main.go
+$(call stamp,kubernetes):
 	@echo "building an API server and kubectl into $(@D): about ten minutes on two cores with an empty build cache"
 	@mkdir -p $(@D)
-	$(GO) build -C bed/kubernetes -ldflags '-s -w' -o $@ .
+	$(GO) build -C bed/kubernetes -ldflags '-s -w' -o $(@D)/kubernetes .
+	@rm -f $(@D)/built-*; touch $@
 
-$(BED)/gitea/gitea: bed/gitea/go.mod bed/gitea/go.sum bed/gitea/main.go
+$(call stamp,gitea):
 	@echo "building Gitea into $(@D): about ten minutes on two cores with an empty build cache"
 	@mkdir -p $(@D)/static
 	@set -e; cd bed/gitea; module=code.gitea.io/gitea; $(GO) mod download $$module; \
 	  version=$$($(GO) list -m -f '{{.Version}}' $$module); folder=$$($(GO) list -m -f '{{.Dir}}' $$module); \
 	  cp -rf $$folder/templates $$folder/options $$folder/public $(@D)/static/; chmod -R u+w $(@D)/static; \
-	  CGO_ENABLED=1 $(GO) build -tags 'sqlite sqlite_unlock_notify' -ldflags "$(LDFLAGS) -X main.version=$${version#v}" -o $@ .
+	  CGO_ENABLED=1 $(GO) build -tags 'sqlite sqlite_unlock_notify' -ldflags "$(LDFLAGS) -X main.version=$${version#v}" -o $(@D)/gitea .
+	@rm -f $(@D)/built-*; touch $@
 
 # One server at a time: each test of these packages starts one of its own.
 test-bed: bed ## the contract of the forge adapters and the stories of the service on a real Gitea; what diffs, bootstrap and charts say on a real API server

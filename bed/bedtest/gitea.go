@@ -297,7 +297,7 @@ LEVEL = Warn
 func giteaCommand(ctx context.Context, bin, dir string, args ...string) *exec.Cmd {
 	args = append([]string{"--config", filepath.Join(dir, "app.ini"), "--work-path", dir}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "gitea"), args...) //nolint:gosec // of the bed
-	cmd.Dir = dir
+	cmd.Dir, cmd.SysProcAttr = dir, attributes()
 	cmd.Env = append(os.Environ(), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GITEA_WORK_DIR="+dir)
 	return cmd
 }

@@ -72,7 +72,7 @@ func StartKubernetes(ctx context.Context, dir string) (*Kubernetes, error) {
 		"--service-cluster-ip-range=10.96.0.0/16", "--runtime-config=api/all=true",
 		// no controller creates the service accounts of namespaces
 		"--disable-admission-plugins=ServiceAccount", "--v=0")
-	k.cmd.Stdout, k.cmd.Stderr = log, log
+	k.cmd.Stdout, k.cmd.Stderr, k.cmd.SysProcAttr = log, log, attributes()
 	if err := k.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the API server: %w", err)
 	}
