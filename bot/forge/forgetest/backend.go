@@ -147,3 +147,18 @@ type Traffic interface {
 	// Waits returns the delays that the adapter asked for before each retry so far.
 	Waits() []time.Duration
 }
+
+// Paged is a World whose forge has shorter pages than the forges that the adapters are for, so that fewer items make more
+// than one page. A World need not implement it.
+type Paged interface {
+	// PageItems returns how many items a page has at most.
+	PageItems() int
+}
+
+// pageItems returns how many items a page has at most.
+func pageItems(w World) int {
+	if p, ok := w.(Paged); ok {
+		return p.PageItems()
+	}
+	return 100 // GitHub and GitLab
+}

@@ -44,7 +44,7 @@ func testComments(t *testing.T, w World) {
 func testManyComments(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")
-	const many = 230
+	many := 2*pageItems(w) + 30
 	for i := range many {
 		w.Comment(t, repo, mr.Number, "ada", fmt.Sprint("comment ", i))
 	}

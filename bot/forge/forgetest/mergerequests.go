@@ -116,7 +116,7 @@ func testMoves(t *testing.T, w World) {
 
 func testOpen(t *testing.T, w World) {
 	repo := scene(t, w)
-	const many = 105 // more than a page
+	many := pageItems(w) + 5
 	for i := range many {
 		open(t, w, repo, fmt.Sprintf("b%d", i))
 	}
@@ -145,7 +145,7 @@ func testRecent(t *testing.T, w World) {
 		}
 		return numbers
 	}
-	const many = 103 // more than a page
+	many := pageItems(w) + 3
 	var list []forge.MergeRequest
 	for i := range many {
 		list = append(list, open(t, w, repo, fmt.Sprintf("b%d", i)))

@@ -49,7 +49,7 @@ func testStatuses(t *testing.T, w World) {
 }
 
 func testRepositories(t *testing.T, w World) {
-	const many = 130 // more than a page
+	many := pageItems(w) + 30
 	for i := range many {
 		w.Repository(t, fmt.Sprintf("acme/r%03d", i))
 	}

@@ -47,8 +47,11 @@ type backend struct{}
 
 func (backend) New(t *testing.T) forgetest.World {
 	t.Helper()
-	return newWorld(t, "")
+	return newWorld(t, fmt.Sprintf("[api]\nMAX_RESPONSE_ITEMS = %[1]d\nDEFAULT_PAGING_NUM = %[1]d\n", pageItems))
 }
+
+// pageItems is the length of a page in the worlds of the contract: opening a merge request takes Gitea half a second.
+const pageItems = 10
 
 // self is the user of the adapter.
 const self = "sluice-bot"
@@ -163,6 +166,9 @@ func (w *world) Forge() forge.Forge { return w.forge }
 func (w *world) Self() forge.User { return forge.User{ID: w.id, Login: self} }
 
 func (w *world) Checks() bool { return false }
+
+// PageItems implements forgetest.Paged.
+func (w *world) PageItems() int { return pageItems }
 
 func (w *world) Repository(t *testing.T, path string) forge.Repository {
 	t.Helper()

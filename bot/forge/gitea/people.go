@@ -37,7 +37,7 @@ func (f *Forge) Self(ctx context.Context) (forge.User, error) {
 
 // Access implements forge.People. Gitea shows permissions only to administrators of the repository. Its levels are
 // read, write, admin, which a collaborator can have, and owner: the owner of the repository, the members of teams with
-// administrator access, and site administrators.
+// administrator access, and site administrators. What counts is the access to the code, see codeAccess.
 func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string) (forge.Access, error) {
 	what := "read the access of " + login + " to " + repo.Path
 	path, err := at(repo, "/collaborators/%s/permission", url.PathEscape(login))
@@ -48,17 +48,26 @@ func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string)
 	if err != nil {
 		return forge.AccessNone, wrap(what, err)
 	}
-	switch p.Permission {
-	case gitea.AccessModeOwner:
-		return forge.AccessAdmin, nil
-	case gitea.AccessModeAdmin:
-		return forge.AccessMaintain, nil
-	case gitea.AccessModeWrite:
-		return forge.AccessWrite, nil
-	case gitea.AccessModeRead:
-		return forge.AccessRead, nil
+	general := accessOf(p.Permission)
+	if general >= forge.AccessMaintain {
+		return general, nil
 	}
-	return forge.AccessNone, nil
+	code, err := f.codeAccess(ctx, repo, login, general)
+	return code, wrap(what, err)
+}
+
+func accessOf(mode gitea.AccessMode) forge.Access {
+	switch mode {
+	case gitea.AccessModeOwner:
+		return forge.AccessAdmin
+	case gitea.AccessModeAdmin:
+		return forge.AccessMaintain
+	case gitea.AccessModeWrite:
+		return forge.AccessWrite
+	case gitea.AccessModeRead:
+		return forge.AccessRead
+	}
+	return forge.AccessNone
 }
 
 // InTeam implements forge.People. Gitea shows the members of a team to its members, to the owners of the organization
@@ -78,18 +87,22 @@ func (f *Forge) InTeam(ctx context.Context, repo forge.Repository, team, login s
 	if i < 0 {
 		return false, wrap(what, fmt.Errorf("%w: the organization shows no such team", forge.ErrNotFound))
 	}
-	m, err := get[gitea.User](ctx, f, fmt.Sprintf("teams/%d/members/%s", teams[i].ID, url.PathEscape(login)))
+	is, err := f.isMember(ctx, teams[i].ID, login)
+	return is, wrap(what, err)
+}
+
+// isMember reports whether a user is a member of a team.
+func (f *Forge) isMember(ctx context.Context, team int64, login string) (bool, error) {
+	m, err := get[gitea.User](ctx, f, fmt.Sprintf("teams/%d/members/%s", team, url.PathEscape(login)))
 	if err == nil {
 		return strings.EqualFold(m.UserName, login), nil // the name of a renamed user leads to the new one
 	}
 	if !missing(err) {
-		return false, wrap(what, err)
+		return false, err
 	}
 	// The answer is 404 too if the credential may not see the members.
-	if _, err := get[[]*gitea.User](ctx, f, fmt.Sprintf("teams/%d/members?limit=1", teams[i].ID)); err != nil {
-		return false, wrap(what, err)
-	}
-	return false, nil
+	_, err = get[[]*gitea.User](ctx, f, fmt.Sprintf("teams/%d/members?limit=1", team))
+	return false, err
 }
 
 // user translates a user; nil is one without a name.

@@ -81,6 +81,9 @@ func TestRealPermissionsOfTeams(t *testing.T) {
 			"name": team, "permission": team, "units": []string{"repo.code", "repo.pulls"}, "includes_all_repositories": true,
 		}, nil))
 		check(t, w.AddMember(t.Context(), "acme", team, login))
+		if team != "admin" {
+			check(t, w.AddMember(t.Context(), "acme", team, self))
+		}
 		if got, err := w.forge.Access(t.Context(), repo, login); err != nil || got != want {
 			t.Errorf("a member of a team with the permission %s has %s, want %s: %v", team, got, want, err)
 		}
@@ -92,6 +95,57 @@ func TestRealPermissionsOfTeams(t *testing.T) {
 	if _, err := w.forge.Protected(t.Context(), repo, "main"); !errors.Is(err, forge.ErrForbidden) {
 		t.Errorf("the rules without administrator access: %v", err)
 	}
+}
+
+// A team can have another level for the code than in general, and Gitea's API states the general one. What counts is who
+// can push: members of a team that triages issues cannot.
+func TestRealLevelsOfTheCode(t *testing.T) {
+	bedtest.Need(t, "gitea")
+	t.Parallel()
+	w := newWorld(t, "")
+	private, public := w.Repository(t, "acme/fleet"), w.Repository(t, "acme/web")
+	check(t, w.As("").Do(t.Context(), http.MethodPatch, "/repos/"+public.Path, map[string]any{"private": false}, nil))
+	teams := map[string]map[string]any{
+		"triage":  {"permission": "write", "units_map": map[string]string{"repo.issues": "write", "repo.pulls": "write"}},
+		"reviews": {"permission": "write", "units_map": map[string]string{"repo.code": "read", "repo.pulls": "write"}},
+		"coders":  {"permission": "read", "units_map": map[string]string{"repo.code": "write", "repo.pulls": "read"}},
+	}
+	for name, team := range teams {
+		team["name"], team["includes_all_repositories"] = name, true
+		check(t, w.As("").Do(t.Context(), http.MethodPost, "/orgs/acme/teams", team, nil))
+		w.User(t, name) // of the same name
+		check(t, w.AddMember(t.Context(), "acme", name, name))
+	}
+	if got, err := w.forge.Access(t.Context(), private, "coders"); !errors.Is(err, forge.ErrForbidden) ||
+		!strings.Contains(fmt.Sprint(err), "make it a member of the team") {
+		t.Errorf("the members are hidden from the adapter: access %s, %v", got, err)
+	}
+	for name := range teams {
+		check(t, w.AddMember(t.Context(), "acme", name, self))
+	}
+	want := func(repo forge.Repository, login string, want forge.Access) {
+		t.Helper()
+		got, err := w.forge.Access(t.Context(), repo, login)
+		if err != nil || got != want {
+			t.Errorf("%s has %s on %s, want %s: %v", login, got, repo.Path, want, err)
+		}
+		_, err = w.Write(t.Context(), repo.Path, login, "by-"+login)
+		if can := err == nil; can != (want >= forge.AccessWrite) {
+			t.Errorf("%s can push to %s: %t (%v), the adapter says %s", login, repo.Path, can, err, got)
+		}
+	}
+	want(private, "triage", forge.AccessNone)
+	want(private, "reviews", forge.AccessRead)
+	want(private, "coders", forge.AccessWrite)
+	want(public, "triage", forge.AccessRead)
+	want(public, "reviews", forge.AccessRead)
+	want(public, "coders", forge.AccessWrite)
+	check(t, w.AddMember(t.Context(), "acme", "coders", "reviews"))
+	want(private, "reviews", forge.AccessWrite)
+	w.Grant(t, private, "triage", forge.AccessRead)
+	want(private, "triage", forge.AccessRead)
+	w.Grant(t, private, "triage", forge.AccessWrite)
+	want(private, "triage", forge.AccessWrite)
 }
 
 // A status is not changed but posted again, and the newest of a context counts, also if somebody else posted it.

@@ -2,6 +2,7 @@ package gitea
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -83,13 +84,21 @@ func (f *Forge) RequestReviews(ctx context.Context, repo forge.Repository, numbe
 		return nil, wrap(what, err)
 	}
 	var refused []forge.RefusedReviewer
-	ask := func(name string, body map[string][]string) { // an error of one must not make the others be asked again
-		if _, err := f.call(ctx, http.MethodPost, path, body, nil); err != nil {
-			refused = append(refused, forge.RefusedReviewer{Name: name, Err: wrap(what, err)})
+	// ask returns an error if the credential may ask nobody. Another error of one must not make the others be asked again.
+	ask := func(name string, body map[string][]string) error {
+		_, err := f.call(ctx, http.MethodPost, path, body, nil)
+		if err = wrap(what, err); errors.Is(err, forge.ErrForbidden) || errors.Is(err, forge.ErrUnauthorized) {
+			return err
 		}
+		if err != nil {
+			refused = append(refused, forge.RefusedReviewer{Name: name, Err: err})
+		}
+		return nil
 	}
 	for _, login := range users {
-		ask(login, map[string][]string{"reviewers": {login}})
+		if err := ask(login, map[string][]string{"reviewers": {login}}); err != nil {
+			return refused, err
+		}
 	}
 	owner, _, _ := strings.Cut(repo.Path, "/")
 	for _, team := range teams {
@@ -104,7 +113,9 @@ func (f *Forge) RequestReviews(ctx context.Context, repo forge.Repository, numbe
 			})
 			continue
 		}
-		ask(team, map[string][]string{"team_reviewers": {name}})
+		if err := ask(team, map[string][]string{"team_reviewers": {name}}); err != nil {
+			return refused, err
+		}
 	}
 	return refused, nil
 }

@@ -112,6 +112,34 @@ func TestProtectedByRules(t *testing.T) {
 	}
 }
 
+// A team that triages issues has write access in general on servers whose teams are older than Gitea 1.24. It does not
+// count for the code.
+func TestTeamsWithoutCode(t *testing.T) {
+	t.Parallel()
+	f := against(t, func(w http.ResponseWriter, r *http.Request) {
+		switch strings.TrimPrefix(r.URL.Path, "/api/v1/") {
+		case "repos/acme/fleet/collaborators/tom/permission", "repos/acme/fleet/collaborators/ada/permission":
+			_, _ = fmt.Fprint(w, `{"permission": "write"}`)
+		case "repos/acme/fleet/teams":
+			_, _ = fmt.Fprint(w, `[{"id": 1, "name": "triage", "permission": "write", "units_map": {"repo.issues": "write"}},
+				{"id": 2, "name": "coders", "permission": "write", "units_map": {"repo.code": "write"}}]`)
+		case "teams/2/members/ada":
+			_, _ = fmt.Fprint(w, `{"login": "ada"}`)
+		case "teams/2/members":
+			_, _ = fmt.Fprint(w, `[{"login": "ada"}]`)
+		case "repos/acme/fleet":
+			_, _ = fmt.Fprint(w, `{"private": true}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	for login, want := range map[string]forge.Access{"tom": forge.AccessNone, "ada": forge.AccessWrite} {
+		if got, err := f.Access(t.Context(), forge.Repository{Path: "acme/fleet"}, login); err != nil || got != want {
+			t.Errorf("%s has %s, want %s: %v", login, got, want, err)
+		}
+	}
+}
+
 // The adapter reads all pages of a server with a small MAX_RESPONSE_ITEMS, and those after a page from which the server
 // left something out.
 func TestPages(t *testing.T) {
