@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -91,7 +93,8 @@ func (f *Fleet) declaredIn(declared map[string]bool) {
 
 // Readers returns the targets of two commits that read a changed file, as cluster and app. Only some apps are looked
 // at. any says that every target may depend on the file: it declares clusters, or has settings. The cost grows with the
-// number of clusters and apps. Fleets that import what other tools declare are not covered.
+// number of clusters and apps. An imported target reads what its tool read to build its object, which may be more than
+// its output depends on.
 func Readers(base, head *Fleet, file string, apps map[string]bool, reach Reach) (found map[[2]string]bool, any bool) {
 	a := &affected{base: base, head: head, found: map[[2]string]bool{}}
 	declared := map[string]bool{File: true, "sluice.lock": true}
@@ -105,7 +108,9 @@ func Readers(base, head *Fleet, file string, apps map[string]bool, reach Reach) 
 				a.addApp(f, app)
 			}
 		}
-		a.look(f, some, newChanges(append(f.linked([]string{file}, some), file)), reach)
+		seen := newChanges(append(f.linked([]string{file}, some), file))
+		a.look(f, some, seen, reach)
+		a.builtFrom(f, some, seen, reach)
 		f.declaredIn(declared)
 	}
 	for _, f := range []*Fleet{base, head} {
@@ -114,4 +119,38 @@ func Readers(base, head *Fleet, file string, apps map[string]bool, reach Reach) 
 		}
 	}
 	return a.found, declared[file]
+}
+
+// builtFrom finds the imported targets of some apps that a changed path can have an effect on: their object is declared in
+// it or built from it, or an object that theirs refers to.
+func (a *affected) builtFrom(f *Fleet, apps []*App, files *changes, reach Reach) {
+	hit := map[string]bool{}
+	var built func(t *Imported, seen map[*Imported]bool) bool
+	built = func(t *Imported, seen map[*Imported]bool) bool {
+		if t == nil || seen[t] {
+			return false
+		}
+		seen[t] = true
+		if files.touchFile(t.File) || files.touchAny(t.Reads) {
+			return true
+		}
+		for n := range t.Sources {
+			if files.touchAny(t.Sources[n].ValuesFiles) {
+				return true
+			}
+		}
+		if c := f.clusters[t.Cluster]; c != nil && !t.Suspended &&
+			f.readsAny(Target{App: f.apps[t.App], Cluster: c}, files, reach, hit) {
+			return true
+		}
+		return slices.ContainsFunc(t.Refers, func(app string) bool { return built(f.ImportedTarget(t.Cluster, app), seen) }) ||
+			t.Parent != "" && built(f.ImportedTarget(cmp.Or(t.ParentCluster, t.Cluster), t.Parent), seen)
+	}
+	for _, app := range apps {
+		for cluster, t := range app.imported {
+			if built(t, map[*Imported]bool{}) {
+				a.found[[2]string{cluster, app.Name}] = true
+			}
+		}
+	}
 }

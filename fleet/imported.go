@@ -76,6 +76,8 @@ type Imported struct {
 	// Reads are the files and directories that the tool read to build the objects, charts and their values apart. Of a
 	// target that fails or is suspended, they are those that it may be built from.
 	Reads []string `json:",omitempty"`
+	// Refers are the apps of the same cluster whose objects the target's object refers to: a ConfigMap with values.
+	Refers []string `json:",omitempty"`
 	// Declared is a digest of the user's object, without the values of a chart that can be rendered; of a target that
 	// fails, also of the objects that it refers to. Object is the user's object as YAML, of a target that fails.
 	Declared string

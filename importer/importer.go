@@ -227,6 +227,11 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	if u.Brings {
 		out.Brings = fleet.BringsCluster
 	}
+	for _, k := range u.Refers {
+		if name := fluxApp(k); k != (flux.Key{}) && k != u.Key && !slices.Contains(out.Refers, name) {
+			out.Refers = append(out.Refers, name)
+		}
+	}
 	for _, k := range u.DependsOn {
 		out.DependsOn = append(out.DependsOn, fluxApp(k))
 	}

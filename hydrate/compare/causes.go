@@ -26,11 +26,6 @@ func (c *run) causes(ctx context.Context) error {
 	if c.views[0] == nil || len(changes.Groups) == 0 {
 		return nil
 	}
-	for _, v := range c.views {
-		if len(v.Fleet.Imports()) > 0 {
-			return nil
-		}
-	}
 	places, err := c.changedPlaces(ctx)
 	if err != nil {
 		return err

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -241,22 +240,8 @@ func TestNoChangeIsMissed(t *testing.T) {
 	for _, script := range []string{"import_flux", "import_argocd", "import_partial"} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
-			archive, err := txtar.ParseFile(filepath.Join(hydratetest.Root(t), "testdata/script", script+".txtar"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := hydratetest.New(t)
-			var files []string
-			for _, f := range archive.Files {
-				if strings.Contains(f.Name, "/") || f.Name == "sluice.yaml" {
-					r.Write(f.Name, string(f.Data))
-					files = append(files, f.Name)
-				}
-			}
-			if !slices.Contains(files, "sluice.yaml") {
-				r.Write("sluice.yaml", fleets[script])
-			}
-			r.Commit("start")
+			r := imported(t, script)
+			files := strings.Fields(r.Git("ls-files"))
 			if differing, _ := mutate(t, r, files, lines); differing == 0 {
 				t.Error("no mutation changes an object")
 			}

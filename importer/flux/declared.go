@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// describe sets what tells two commits of a unit apart even if the unit cannot be built: Declared, Object and Own.
+// describe sets what tells two commits of a unit apart even if the unit cannot be built: Declared, Object and Own. It sets
+// what the unit refers to.
 func (c *cluster) describe(u *Unit) {
 	declared := u.object
 	// the values are part of the release
@@ -23,9 +24,14 @@ func (c *cluster) describe(u *Unit) {
 		delete(spec, "values")
 		declared["spec"] = spec
 	}
-	parts := []manifest.Object{declared}
+	parts, referred := []manifest.Object{declared}, c.referredKeys(u.object)
+	for _, k := range referred {
+		u.Refers = append(u.Refers, c.brought[k])
+	}
 	if u.Err != nil {
-		parts = append(parts, c.referredObjects(u.object)...)
+		for _, k := range referred {
+			parts = append(parts, c.objects[k])
+		}
 		if text, err := manifest.Encode(u.object); err == nil { // the object was decoded from YAML
 			u.Object = text
 		}
@@ -40,9 +46,9 @@ func (c *cluster) describe(u *Unit) {
 	u.Declared = digest(text)
 }
 
-// referredObjects returns the objects of the cluster that an object refers to by kind and name, directly or through
-// others, in the order of their keys.
-func (c *cluster) referredObjects(o manifest.Object) []manifest.Object {
+// referredKeys returns the objects of the cluster that an object refers to by kind and name, directly or through others,
+// sorted.
+func (c *cluster) referredKeys(o manifest.Object) []Key {
 	found := map[Key]bool{}
 	var look func(v any, namespace string)
 	look = func(v any, namespace string) {
@@ -72,11 +78,7 @@ func (c *cluster) referredObjects(o manifest.Object) []manifest.Object {
 		}
 	}
 	look(o["spec"], keyOf(o).Namespace)
-	out := make([]manifest.Object, 0, len(found))
-	for _, k := range slices.SortedFunc(maps.Keys(found), compareKeys) {
-		out = append(out, c.objects[k])
-	}
-	return out
+	return slices.SortedFunc(maps.Keys(found), compareKeys)
 }
 
 // mayRead returns the files and directories of the tree from which a unit would be built that cannot be built. A unit

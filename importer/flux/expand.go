@@ -136,7 +136,7 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		})
 	}
 	out := expansion{objects: m.objects()}
-	c.remember(out.objects, u.Reads)
+	c.remember(k, out.objects, u.Reads)
 	if u.StandIns = c.standIns(k.Namespace, ks.Spec.PostBuild); len(u.StandIns) > 0 {
 		u.Reads = union(u.Reads, u.StandIns)
 	}

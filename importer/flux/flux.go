@@ -85,6 +85,7 @@ type Unit struct {
 	// the files of the commit that a Kustomization's own build read; of one that fails or is suspended, those that it
 	// may be built from
 	Own       []string
+	Refers    []Key // the units that bring the objects that the unit's object refers to; may repeat
 	DependsOn []Key
 	Prune     bool // Flux removes objects that disappear
 	Force     bool // Flux deletes and creates again an object whose change the API server refuses
@@ -105,8 +106,9 @@ type Unit struct {
 // cluster is the state of one Import.
 type cluster struct {
 	*Importer
-	self      Key      // the source that is this repository
-	sync      *syncing // what a FluxInstance says about self; nil if none does
+	self      Key         // the source that is this repository
+	sync      *syncing    // what a FluxInstance says about self; nil if none does
+	brought   map[Key]Key // the unit of each of objects; empty of those that only the root has
 	objects   map[Key]manifest.Object
 	artifacts map[Key]*artifact
 	units     map[Key]*Unit
@@ -124,7 +126,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		return nil, fmt.Errorf("the path %q leaves the repository", root)
 	}
 	c := &cluster{
-		Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{},
+		Importer: i, objects: map[Key]manifest.Object{}, brought: map[Key]Key{}, artifacts: map[Key]*artifact{},
 		units: map[Key]*Unit{},
 	}
 	c.sets = sets{objects: c.objects, reads: map[Key][]string{}}
@@ -261,7 +263,7 @@ func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, e
 		return pending{}, err
 	}
 	objects, reads := m.objects(), m.Reads
-	c.remember(objects, reads)
+	c.remember(Key{}, objects, reads) // the Kustomization that applies them remembers them again
 	var instance Origin
 	if c.sync, instance, err = c.syncOf(dir); err != nil {
 		return pending{}, err

@@ -115,8 +115,9 @@ func (c *cluster) expandSet(ctx context.Context, p pending) (expansion, error) {
 	}
 	for _, from := range sources {
 		u.Reads = union(u.Reads, c.sets.reads[from.key])
+		u.Refers = append(u.Refers, c.brought[from.key])
 	}
-	c.remember(built, u.Reads)
+	c.remember(k, built, u.Reads)
 	out := expansion{objects: built}
 	for _, o := range built {
 		if key := keyOf(o); expands(key) && key != k {

@@ -299,11 +299,11 @@ func isReferred(k Key) bool {
 }
 
 // remember registers those objects that others refer to. reads are the files that the unit which brings them read.
-func (c *cluster) remember(objects []manifest.Object, reads []string) {
+func (c *cluster) remember(unit Key, objects []manifest.Object, reads []string) {
 	for _, o := range objects {
 		k := keyOf(o)
 		if isReferred(k) {
-			c.objects[k] = o
+			c.objects[k], c.brought[k] = o, unit
 		}
 		if k.Group == groupOperator && k.Kind == kindInputProvider {
 			c.sets.reads[k] = reads
