@@ -311,8 +311,13 @@ func (t *reviewTask) describe(ctx context.Context, result *review.Result) {
 	t.deps.Show(out, t.place)
 	out.Repository = t.place.Repo().Path
 	out.MergeRequest.Number, out.MergeRequest.URL, out.MergeRequest.Title = t.mr.Number, t.mr.URL, t.mr.Title
-	if p := result.Preview; p != nil && p.Head != "" {
+	switch p := result.Preview; {
+	case p == nil:
+	case p.Head != "":
 		out.Links.Full = t.previewLink(ctx, t.mr, p)
+	case p.Refused != "":
+		out.Findings.Notes = append(out.Findings.Notes, fmt.Sprintf("there is no preview, because the Git server refuses to move the branch %s: %s",
+			previewBranch(t.mr.Number), p.Refused))
 	}
 }
 

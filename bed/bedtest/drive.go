@@ -99,8 +99,23 @@ func (g *Gitea) AddMember(ctx context.Context, org, team, login string) error {
 
 // Protect lets only some users push and merge to the branches that a pattern matches.
 func (g *Gitea) Protect(ctx context.Context, repo, pattern string, users ...string) error {
+	return g.protect(ctx, repo, pattern, false, users)
+}
+
+// ProtectOutput adds the rules of docs/gitea.md: only some users may move the branches that Sluice writes.
+func (g *Gitea) ProtectOutput(ctx context.Context, repo string, users ...string) error {
+	for _, pattern := range []string{"env/**", "cluster/**", "sluice/state"} {
+		if err := g.protect(ctx, repo, pattern, false, users); err != nil {
+			return err
+		}
+	}
+	return g.protect(ctx, repo, "sluice/promote/**", true, users)
+}
+
+func (g *Gitea) protect(ctx context.Context, repo, pattern string, force bool, users []string) error {
 	return g.As("").Do(ctx, http.MethodPost, "/repos/"+repo+"/branch_protections", map[string]any{
 		"rule_name": pattern, "enable_push": true, "enable_push_whitelist": true, "push_whitelist_usernames": users,
+		"enable_force_push": force, "enable_force_push_allowlist": force, "force_push_allowlist_usernames": users,
 		"enable_merge_whitelist": true, "merge_whitelist_usernames": users,
 	}, nil)
 }

@@ -14,8 +14,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // plainStyle is a style sheet for the pages of a Gitea without its own.
@@ -41,9 +39,7 @@ type Gitea struct {
 	URL   string // http://127.0.0.1:port
 	Dir   string
 	token string
-	cmd   *exec.Cmd
-	done  chan struct{}
-	err   error
+	*process
 }
 
 // NewGiteaTemplate creates a database in an empty folder.
@@ -85,59 +81,15 @@ func (t *GiteaTemplate) Start(ctx context.Context, dir, settings string) (*Gitea
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "stdout.log")) //nolint:gosec // a folder of the test
-	if err != nil {
+	g := &Gitea{URL: fmt.Sprintf("http://127.0.0.1:%d", port), Dir: dir, token: t.token}
+	if g.process, err = start("gitea", dir, giteaCommand(context.WithoutCancel(ctx), bin, dir, "web")); err != nil {
 		return nil, err
 	}
-	defer log.Close() //nolint:errcheck // the process has it
-	g := &Gitea{URL: fmt.Sprintf("http://127.0.0.1:%d", port), Dir: dir, token: t.token, done: make(chan struct{})}
-	g.cmd = giteaCommand(context.WithoutCancel(ctx), bin, dir, "web")
-	g.cmd.Stdout, g.cmd.Stderr = log, log
-	if err := g.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start gitea: %w", err)
-	}
-	go func() {
-		defer close(g.done)
-		g.err = g.cmd.Wait()
-	}()
-	if err := g.ready(ctx); err != nil {
+	if err := g.ready(ctx, func() error { return g.As("").Do(ctx, http.MethodGet, "/version", nil, nil) }); err != nil {
 		g.Close()
 		return nil, err
 	}
 	return g, nil
-}
-
-const startTime = 2 * time.Minute // of a loaded machine
-
-func (g *Gitea) ready(ctx context.Context) error {
-	deadline := time.NewTimer(startTime)
-	defer deadline.Stop()
-	for {
-		err := g.As("").Do(ctx, http.MethodGet, "/version", nil, nil)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-g.done:
-			return fmt.Errorf("gitea ended: %w (see %s)", g.err, filepath.Join(g.Dir, "stdout.log"))
-		case <-deadline.C:
-			return fmt.Errorf("gitea does not answer within %s: %w", startTime, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// Close stops the server and keeps its folder.
-func (g *Gitea) Close() {
-	_ = g.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-g.done:
-	case <-time.After(10 * time.Second):
-		_ = g.cmd.Process.Kill()
-		<-g.done
-	}
 }
 
 // GiteaClient calls the API of a Gitea as one user.
@@ -297,8 +249,10 @@ LEVEL = Warn
 func giteaCommand(ctx context.Context, bin, dir string, args ...string) *exec.Cmd {
 	args = append([]string{"--config", filepath.Join(dir, "app.ini"), "--work-path", dir}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "gitea"), args...) //nolint:gosec // of the bed
-	cmd.Dir, cmd.SysProcAttr = dir, attributes()
-	cmd.Env = append(os.Environ(), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GITEA_WORK_DIR="+dir)
+	cmd.Dir = dir
+	// Gitea sets global options of Git. Where that is /dev/null, as tests set it, Git would put a file in its place.
+	cmd.Env = append(os.Environ(), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GITEA_WORK_DIR="+dir,
+		"GIT_CONFIG_GLOBAL="+filepath.Join(dir, "gitconfig"))
 	return cmd
 }
 

@@ -18,8 +18,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // Kubernetes is a running API server with its etcd. No controller and no node run: objects are stored as they are
@@ -29,9 +27,7 @@ type Kubernetes struct {
 	Dir    string
 	bin    string
 	client *http.Client
-	cmd    *exec.Cmd
-	done   chan struct{}
-	err    error
+	*process
 }
 
 // kubernetesToken is that of a member of system:masters.
@@ -53,17 +49,11 @@ func StartKubernetes(ctx context.Context, dir string) (*Kubernetes, error) {
 		URL: fmt.Sprintf("https://127.0.0.1:%d", ports[0]), Dir: dir, bin: filepath.Join(folder, "kubernetes"),
 		// the server makes its own certificate
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, //nolint:gosec // on loopback
-		done:   make(chan struct{}),
 	}
 	if err := k.writeFiles(); err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "apiserver.log")) //nolint:gosec // a folder of the test
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()                                                                                                        //nolint:errcheck // the process has it
-	k.cmd = exec.CommandContext(context.WithoutCancel(ctx), k.bin, "apiserver", "-data", dir, "-etcd", fmt.Sprint(ports[1]), //nolint:gosec // built by make bed
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), k.bin, "apiserver", "-data", dir, "-etcd", fmt.Sprint(ports[1]), //nolint:gosec // built by make bed
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]), "--cert-dir="+filepath.Join(dir, "certs"),
 		"--token-auth-file="+filepath.Join(dir, "tokens.csv"), "--authorization-mode=RBAC", "--allow-privileged=true",
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -72,15 +62,13 @@ func StartKubernetes(ctx context.Context, dir string) (*Kubernetes, error) {
 		"--service-cluster-ip-range=10.96.0.0/16", "--runtime-config=api/all=true",
 		// no controller creates the service accounts of namespaces
 		"--disable-admission-plugins=ServiceAccount", "--v=0")
-	k.cmd.Stdout, k.cmd.Stderr, k.cmd.SysProcAttr = log, log, attributes()
-	if err := k.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the API server: %w", err)
+	if k.process, err = start("apiserver", dir, cmd); err != nil {
+		return nil, err
 	}
-	go func() {
-		defer close(k.done)
-		k.err = k.cmd.Wait()
-	}()
-	if err := k.ready(ctx); err != nil {
+	if err := k.ready(ctx, func() error {
+		_, err := k.Do(ctx, http.MethodGet, "/readyz", nil)
+		return err
+	}); err != nil {
 		k.Close()
 		return nil, err
 	}
@@ -108,37 +96,6 @@ func (k *Kubernetes) writeFiles() error {
 		}
 	}
 	return nil
-}
-
-func (k *Kubernetes) ready(ctx context.Context) error {
-	deadline := time.NewTimer(startTime)
-	defer deadline.Stop()
-	for {
-		_, err := k.Do(ctx, http.MethodGet, "/readyz", nil)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-k.done:
-			return fmt.Errorf("the API server ended: %w (see %s)", k.err, filepath.Join(k.Dir, "apiserver.log"))
-		case <-deadline.C:
-			return fmt.Errorf("the API server is not ready within %s: %w", startTime, err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// Close stops the server and keeps its folder.
-func (k *Kubernetes) Close() {
-	_ = k.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-k.done:
-	case <-time.After(10 * time.Second):
-		_ = k.cmd.Process.Kill()
-		<-k.done
-	}
 }
 
 // StatusError is an answer of the API server that is no success.

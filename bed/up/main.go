@@ -122,10 +122,8 @@ func (u *up) people(ctx context.Context, hook string) (token string, err error) 
 			return "", err
 		}
 	}
-	for _, pattern := range []string{"env/**", "cluster/**", "sluice/**"} {
-		if err := u.Protect(ctx, fleet, pattern, bot, "mia"); err != nil {
-			return "", err
-		}
+	if err := u.ProtectOutput(ctx, fleet, bot, "mia"); err != nil {
+		return "", err
 	}
 	if err := u.AddHook(ctx, fleet, hook, secret, "push", "pull_request", "pull_request_sync", "pull_request_label",
 		"pull_request_comment"); err != nil {

@@ -321,6 +321,33 @@ func TestPreviewMovedSinceTheListing(t *testing.T) {
 	}
 }
 
+// refusing is a remote whose rules do not let anybody replace what a branch has.
+type refusing struct{ gitstore.Branches }
+
+func (refusing) Push(_ context.Context, _ *gitstore.Writer, moves []gitstore.Move, _ gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	return []gitstore.MoveResult{{Move: moves[0], State: gitstore.Rejected, Reason: "protected from force push"}}, nil
+}
+
+// A server that refuses the preview does not keep a review from being done.
+func TestPreviewThatTheServerRefuses(t *testing.T) {
+	t.Parallel()
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
+	r.Commit("Canada")
+	h := r.Hydrator(2)
+	c, err := compare.Run(t.Context(), h.WithBranches(refusing{h.Branches}), compare.Request{
+		Base: r.Resolve("main~1"), Head: r.Resolve("main"), Key: []byte("k"), Preview: &compare.Preview{Branch: "sluice/preview/7"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Preview.Head != "" || c.Preview.Refused != "protected from force push" || len(c.Changes.Groups) == 0 {
+		t.Errorf("the preview is %+v with %d groups of changes", c.Preview, len(c.Changes.Groups))
+	}
+}
+
 // Effects depend on spec.sync of the head's fleet, and on sync of an environment.
 func TestEffectsDependOnTheSyncTool(t *testing.T) {
 	r := hydratetest.Demo(t)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,11 +23,21 @@ type Preview struct {
 type PreviewResult struct {
 	Base, Head string // commits
 	Reason     string
+	Refused    string // why the server refuses to move the branch, such as a rule that protects it
 }
 
-// preview writes and pushes the branch. It replaces the whole content by compare-and-swap from the value that it
-// read, never by force. If there is nothing to show, it deletes the branch.
+// preview writes and pushes the branch. A server that refuses it does not fail the run.
 func (c *run) preview(ctx context.Context, p *Preview) (*PreviewResult, error) {
+	out, err := c.pushPreview(ctx, p)
+	if refused, ok := errors.AsType[*gitstore.RefusedError](err); ok {
+		return &PreviewResult{Reason: "the server refuses it", Refused: refused.Message}, nil
+	}
+	return out, err
+}
+
+// pushPreview writes and pushes the branch. It replaces the whole content by compare-and-swap from the value that it
+// read, never by force. If there is nothing to show, it deletes the branch.
+func (c *run) pushPreview(ctx context.Context, p *Preview) (*PreviewResult, error) {
 	var differing []*candidate
 	for _, one := range c.list {
 		if one.compared() && one.trees[0] != one.trees[1] {
@@ -137,7 +148,7 @@ func movePreview(ctx context.Context, branches gitstore.Branches, w *gitstore.Wr
 			return nil
 		}
 		if r := results[bad]; r.State != gitstore.Conflict || !again {
-			return fmt.Errorf("preview %s: %s %s", name, r.State, r.Reason)
+			return fmt.Errorf("preview %s: %w", name, r.Err())
 		}
 	}
 }

@@ -89,7 +89,7 @@ func (w *Session) unprotected(ctx context.Context, trunk gitstore.Hash, output f
 	return "", fmt.Errorf("protection of the branches of %s: %w", output.Path, err)
 }
 
-const remedy = "protect env/*, cluster/* and sluice/* on the forge (docs/service.md#permissions-on-the-forge), or set `branchProtection: off` in the service's configuration"
+const remedy = "protect env/*, cluster/* and sluice/state on the forge (docs/service.md#permissions-on-the-forge), or set `branchProtection: off` in the service's configuration"
 
 // unprotectedBranches returns a text about Sluice's branches that are not protected; "" if all are. Rules usually
 // contain patterns. For a kind with several branches, it therefore asks the forge about an unused name first. If no

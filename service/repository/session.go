@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
@@ -234,13 +235,16 @@ func (w *Session) Line(ctx context.Context, tip gitstore.Commit, most int) ([]gi
 	return promote.Line(ctx, w.Hydrator, tip, most)
 }
 
-// DropPreview deletes the branch of a preview.
+// DropPreview deletes the branch of a preview. It is a bot.ErrRefused if the server does not allow it.
 func (w *Session) DropPreview(ctx context.Context, branch string) error {
 	s, err := w.pushingTrunk(ctx)
 	if err != nil {
 		return err
 	}
-	return compare.DropPreview(ctx, s.Branches, branch)
+	if err = compare.DropPreview(ctx, s.Branches, branch); errors.Is(err, gitstore.ErrRefused) {
+		return fmt.Errorf("%w: %w", bot.ErrRefused, err)
+	}
+	return err
 }
 
 // Previews lists the branches of previews.

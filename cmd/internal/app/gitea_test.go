@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,7 +20,10 @@ import (
 	"github.com/sluice-gitops/sluice/bed/bedtest"
 )
 
-// The stories that are also played on a real Gitea if the bed is built (docs/bed.md).
+// bedStories need more real servers than a Gitea.
+var bedStories = []string{"TestFluxAppliesWaves", "TestFromFlux"}
+
+// giteaStories are also played on a real Gitea if the bed is built (docs/bed.md).
 var giteaStories = []string{
 	"TestStory", "TestLostWebhooks", "TestUntrustedContributors", "TestTrustOfAnotherHead", "TestChat",
 	"TestPromotionByChat", "TestPromotionRequest", "TestUnprotectedBranches", "TestDraftsAndLabels",
@@ -67,9 +71,7 @@ func (s *story) startGitea() (token string) {
 	for login, permission := range map[string]string{"ada": "write", "mia": "admin"} {
 		w.check(g.Grant(s.t.Context(), repo, login, permission))
 	}
-	for _, pattern := range []string{"env/**", "cluster/**", "sluice/**"} {
-		w.check(g.Protect(s.t.Context(), repo, pattern, "sluice-bot", "mia"))
-	}
+	w.check(g.ProtectOutput(s.t.Context(), repo, "sluice-bot", "mia"))
 	token, err = g.Token(s.t.Context(), "sluice-bot")
 	w.check(err)
 	return token
@@ -111,6 +113,18 @@ func (w *tea) repository(path string) {
 	w.check(w.Grant(w.life, path, "sluice-bot", "admin"))
 	w.check(w.AddHook(w.life, path, w.relay.URL, secret, "push", "pull_request", "pull_request_sync",
 		"pull_request_label", "pull_request_comment"))
+}
+
+// fork forks the repository. What is pushed from now on goes to the fork too.
+func (s *story) fork(login, branch string) {
+	s.t.Helper()
+	s.tea.check(s.tea.As(login).Do(s.tea.life, http.MethodPost, "/repos/"+repo+"/forks", map[string]any{}, nil))
+	work := filepath.Join(s.dir, "work")
+	fork := s.tea.remote(login+"/"+path.Base(repo), login)
+	for _, address := range []string{s.remote(repo), fork} {
+		s.run(work, "remote", "set-url", "--add", "--push", "origin", address)
+	}
+	s.run(work, "push", "-q", fork, "HEAD:"+branch)
 }
 
 func (w *tea) open(path string, r bedtest.GiteaRequest) int {

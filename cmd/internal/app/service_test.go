@@ -34,9 +34,12 @@ import (
 	"github.com/sluice-gitops/sluice/service/config"
 )
 
-// TestMain lets the test binary act as a worker process and as a service, and gives Git an identity.
+// commandLine names the environment variable with which the test binary is the command line.
+const commandLine = "SLUICE_TEST_COMMAND_LINE"
+
+// TestMain lets the test binary act as a worker process, as a service and as the command line, and gives Git an identity.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == app.ChildCommand || os.Args[1] == "serve") {
+	if len(os.Args) > 1 && (os.Args[1] == app.ChildCommand || os.Args[1] == "serve" || os.Getenv(commandLine) != "") {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System()))
 	}
 	env := map[string]string{"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
@@ -50,10 +53,18 @@ func TestMain(m *testing.M) {
 		}
 	}
 	flag.Parse()
-	const atOnce = "8" // the stories wait most of the time
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	flags := map[string]string{"test.parallel": "8"} // the stories wait most of the time
+	if os.Getenv("SLUICE_FORGES") == "gitea" {
+		flags["test.parallel"] = "4" // each has a Gitea of its own
+		if flag.Lookup("test.run").Value.String() == "" {
+			flags["test.run"] = "^(" + strings.Join(append(giteaStories, bedStories...), "|") + ")$/^gitea$"
+		}
+	}
+	for name, value := range flags {
+		if err := flag.Set(name, value); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	code := m.Run()
 	if err := os.RemoveAll(giteaFolder); err != nil {
@@ -243,7 +254,13 @@ func (s *story) startForge(bare string) (token string) {
 func (s *story) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 
 // later lets a time pass on the forge and in the service.
-func (s *story) later(d time.Duration) { s.ahead.Add(int64(d)) }
+func (s *story) later(d time.Duration) {
+	if s.tea != nil { // its clock is that of the machine
+		time.Sleep(d)
+		return
+	}
+	s.ahead.Add(int64(d))
+}
 
 // deliver sends a webhook to the service as the forge would, until the service accepts it.
 func (s *story) deliver(event string, payload []byte) {
@@ -383,6 +400,10 @@ func (s *story) open(branch, author string) int {
 			s.t.Fatal(err)
 		}
 		return pr.Number
+	}
+	if s.tea != nil && author == "eve" { // who may open merge requests of a fork only
+		s.fork(author, branch)
+		return s.tea.open(repo, bedtest.GiteaRequest{Author: author, Source: branch, Fork: true})
 	}
 	if s.tea != nil {
 		return s.tea.open(repo, bedtest.GiteaRequest{Author: author, Source: branch})
@@ -539,9 +560,9 @@ func (s *story) says(number int, parts ...string) {
 	})
 }
 
-// both plays a story on both fakes, and the giteaStories on a real Gitea too, if it is built. For each commit, only the stories in which the forges differ most are played on
-// both, and the others on one of them; SLUICE_FORGES=all, as make test-thorough sets it, plays all on both, and
-// SLUICE_FORGES=gitea, as make test-bed sets it, only those of Gitea.
+// both plays a story on both fakes. For each commit, only the stories in which the forges differ most are played on both,
+// and the others on one of them; SLUICE_FORGES=all, as make test-thorough sets it, plays all on both. The giteaStories are
+// also played on a real Gitea, with SLUICE_FORGES=gitea, as make test-bed sets it, only there.
 func both(t *testing.T, test func(t *testing.T, s *story)) {
 	t.Helper()
 	kinds := []string{"github", "gitlab"}
@@ -551,6 +572,7 @@ func both(t *testing.T, test func(t *testing.T, s *story)) {
 		kinds = kinds[i : i+1]
 	}
 	if os.Getenv("SLUICE_FORGES") == "gitea" {
+		t.Parallel() // the stories mostly wait for their servers
 		kinds = nil
 	}
 	if slices.Contains(giteaStories, t.Name()) && (kinds == nil || !testing.Short()) {

@@ -1,0 +1,110 @@
+package bedtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// workloads are the paths of the kinds that RunWorkloads reports on.
+var workloads = []string{"/apis/apps/v1/deployments", "/apis/apps/v1/statefulsets", "/apis/apps/v1/daemonsets"}
+
+// workload is what RunWorkloads reads of an object.
+type workload struct {
+	Metadata struct {
+		Name, Namespace string
+		Generation      int64
+	}
+	Spec struct {
+		Replicas *int64
+		Template struct {
+			Spec struct{ Containers []struct{ Image string } }
+		}
+	}
+	Status struct{ ObservedGeneration int64 }
+}
+
+// RunWorkloads reports the status of workloads as if their controllers and nodes ran them, until the context ends: all
+// pods of a Deployment, StatefulSet or DaemonSet are ready, unless an image has the word broken in its name. Those
+// never become ready, and a Deployment fails at once, as after its progressDeadlineSeconds.
+func (k *Kubernetes) RunWorkloads(ctx context.Context) error {
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
+	for {
+		for _, path := range workloads {
+			if err := k.report(ctx, path); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+	}
+}
+
+// report writes the status of the workloads of a kind that have changed.
+func (k *Kubernetes) report(ctx context.Context, path string) error {
+	data, err := k.Do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	var list struct{ Items []workload }
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, w := range list.Items {
+		if w.Status.ObservedGeneration == w.Metadata.Generation {
+			continue
+		}
+		base, kind, _ := strings.Cut(path, "/v1/")
+		at := fmt.Sprintf("%s/v1/namespaces/%s/%s/%s/status", base, w.Metadata.Namespace, kind, w.Metadata.Name)
+		_, err := k.send(ctx, http.MethodPatch, at, "application/merge-patch+json", map[string]any{"status": w.status(kind)})
+		if e, ok := errors.AsType[*StatusError](err); err != nil && (!ok || e.Code != http.StatusNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *workload) status(kind string) map[string]any {
+	pods := int64(1)
+	if w.Spec.Replicas != nil {
+		pods = *w.Spec.Replicas
+	}
+	ready, broken := pods, false
+	for _, c := range w.Spec.Template.Spec.Containers {
+		broken = broken || strings.Contains(c.Image, "broken")
+	}
+	if broken {
+		ready = 0
+	}
+	if kind == "daemonsets" {
+		return map[string]any{
+			"observedGeneration": w.Metadata.Generation, "desiredNumberScheduled": pods, "currentNumberScheduled": pods,
+			"updatedNumberScheduled": pods, "numberReady": ready, "numberAvailable": ready, "numberMisscheduled": 0,
+		}
+	}
+	out := map[string]any{
+		"observedGeneration": w.Metadata.Generation, "replicas": pods, "updatedReplicas": pods,
+		"readyReplicas": ready, "availableReplicas": ready,
+	}
+	if kind == "statefulsets" {
+		out["currentReplicas"], out["currentRevision"], out["updateRevision"] = pods, "1", "1"
+		return out
+	}
+	available, progressing, reason := "True", "True", "NewReplicaSetAvailable"
+	if broken {
+		available, progressing, reason = "False", "False", "ProgressDeadlineExceeded"
+	}
+	out["conditions"] = []map[string]any{
+		{"type": "Available", "status": available, "reason": "Pods"},
+		{"type": "Progressing", "status": progressing, "reason": reason},
+	}
+	return out
+}
