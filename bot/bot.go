@@ -69,6 +69,7 @@ type Workspace struct {
 	Environments Environments
 	Questions    Questions
 	Follows      Follows
+	Artifacts    Artifacts // nil: nothing is published
 	Close        func()
 }
 

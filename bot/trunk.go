@@ -33,6 +33,13 @@ type Environments interface {
 	Order(ctx context.Context, o Order) (string, error)
 }
 
+// Artifacts publishes what cluster branches have.
+type Artifacts interface {
+	// Publish pushes the artifacts that the registry of the trunk's fleet lacks. missing says why some still are; "" if
+	// none is.
+	Publish(ctx context.Context, trunk gitstore.Commit) (missing string, err error)
+}
+
 // Findings are what a task of the trunk found, for those who are told of it.
 type Findings struct {
 	Commit     string           // of the trunk
@@ -112,6 +119,7 @@ func (t *trunkTask) work(ctx context.Context) error {
 	if err != nil {
 		t.log.Warn("promotions", "error", err) // the hydration is reported in any case
 	}
+	t.publish(ctx, tip)
 	t.Found(ctx, t.place, Findings{
 		Commit: tip.Hash.String(), Refused: t.broken, Result: result, Promotions: promotions, Partial: err != nil,
 	})
@@ -138,6 +146,22 @@ func (t *trunkTask) work(ctx context.Context) error {
 		}
 	}
 	return reported
+}
+
+// publish pushes the artifacts of branches that moved, after all of them have. A registry that does not work stops
+// nothing: the next task tries again.
+func (t *trunkTask) publish(ctx context.Context, tip gitstore.Commit) {
+	if t.space.Artifacts == nil {
+		return
+	}
+	missing, err := t.space.Artifacts.Publish(ctx, tip)
+	if err != nil {
+		missing = err.Error()
+	}
+	if missing != "" {
+		t.unsettled = true
+		t.log.Warn("artifacts are missing in the registry: the next check pushes them", "reason", missing)
+	}
 }
 
 // refused reports on a commit why it is not hydrated. Only a new commit or another configuration helps.

@@ -76,6 +76,7 @@ func (a *affected) addApp(f *Fleet, app *App) {
 // specChanged reports a change in the parts of sluice.yaml that every target depends on.
 func (a *affected) specChanged() bool {
 	b, h := a.base.Spec, a.head.Spec
+	b.Output.OCI, h.Output.OCI = nil, nil // it says where renderings go, not what they are
 	return b.Helm != h.Helm || !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) ||
 		!reflect.DeepEqual(b.Kinds, h.Kinds) ||
 		!reflect.DeepEqual(b.Strict, h.Strict) || !reflect.DeepEqual(b.Charts, h.Charts) || a.forcesOtherJobs()

@@ -225,7 +225,9 @@ func (l *loader) load(ctx context.Context) {
 	if registered { // else an error in the file of a cluster may be why it lacks a label
 		labelChecks{l, map[string]map[string]bool{}}.all()
 	}
-	fleetChecks{l.findings, l.fleet, l.file}.branches()
+	checks := fleetChecks{l.findings, l.fleet, l.file}
+	checks.branches()
+	checks.artifacts()
 	templateChecks{l.findings, l.fleet, l.file}.all()
 	tenancy{l}.isolate()
 }

@@ -419,6 +419,17 @@ type Output struct {
 	HydratorMetadata string `json:"hydratorMetadata,omitempty"`
 	// Committer of rendered commits.
 	Committer Person `json:"committer,omitzero"`
+	// OCI publishes what cluster branches have in a registry, too.
+	OCI *OCIOutput `json:"oci,omitempty"`
+}
+
+// OCIOutput says where the artifacts of clusters are in a registry.
+type OCIOutput struct {
+	// Repository is oci://REGISTRY/PATH, or oci://REGISTRY. The artifact of a cluster is in the repository
+	// PATH/<fleet>/<cluster> of the registry.
+	Repository string `json:"repository" jsonschema:"required"`
+	// Tag moves with the cluster branch. Default: latest.
+	Tag string `json:"tag,omitempty"`
 }
 
 // Person is a committer.

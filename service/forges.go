@@ -83,7 +83,7 @@ func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error
 	return &bot.Workspace{
 		Commits: w, Fleets: repository.Fleets{Session: w}, Reviews: repository.Reviews{Session: w},
 		Triage: w, Branches: repository.Branches{Session: w}, Environments: w,
-		Questions: w, Follows: w.Follower(), Close: w.Close,
+		Questions: w, Follows: w.Follower(), Artifacts: w, Close: w.Close,
 	}, nil
 }
 
@@ -101,6 +101,7 @@ func (s *Service) session(ctx context.Context, p hint.Place) (*repository.Sessio
 		Credential: s.credential(f), Announce: s.announce(f, p),
 		Protection: f.protection(p.Repo().Path),
 		Output:     func(address string) (forge.Repository, bool, error) { return f.output(p.Repo(), address) },
+		Publishes:  f.Outputs.Address,
 	})
 }
 

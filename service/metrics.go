@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/artifacts"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/service/otlp"
 	"github.com/sluice-gitops/sluice/service/repository"
@@ -40,6 +41,7 @@ type metrics struct {
 	pushes   *prometheus.CounterVec
 	notified *prometheus.CounterVec
 	told     *prometheus.CounterVec
+	artifact *prometheus.CounterVec
 	stretch  *prometheus.GaugeVec
 	tracer   oteltrace.Tracer
 }
@@ -81,6 +83,11 @@ func newMetrics(s *Service) *metrics {
 		Name: "sluice_notifications_total",
 		Help: "Notifications of Flux and Argo CD receivers, one for each push, by result.",
 	}, []string{"result"})
+	m.artifact = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_artifacts_total",
+		Help: "Artifacts of cluster branches by result: pushed, present, held, failed; waiting counts runs that a registry ended early.",
+	}, []string{"result"})
+	m.registry.MustRegister(m.artifact)
 	m.told = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_events_total", Help: "Attempts to tell a receiver of events, by kind of receiver and result.",
 	}, []string{"kind", "result"})
@@ -253,6 +260,14 @@ func (m *metrics) sessions() repository.Observer {
 			}
 			if err != nil {
 				m.pushes.WithLabelValues("error").Inc()
+			}
+		},
+		Published: func(r *artifacts.Result) {
+			for _, a := range r.Artifacts {
+				m.artifact.WithLabelValues(string(a.Status)).Inc()
+			}
+			if r.Unfinished != "" {
+				m.artifact.WithLabelValues("waiting").Inc()
 			}
 		},
 	}

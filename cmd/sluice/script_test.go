@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -49,7 +50,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(env *testscript.Env) error {
-			env.Values["forge"] = new(*scriptForge)
+			env.Values["forge"], env.Values["registry-down"] = new(*scriptForge), new(atomic.Bool)
 			if err := scriptEnvironment(env); err != nil {
 				return err
 			}
@@ -58,6 +59,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus,
 			"replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
+			"artifact-registry": artifactRegistry, "artifact": artifactIs,
 		},
 	})
 }

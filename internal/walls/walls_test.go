@@ -57,7 +57,7 @@ func floors() []([]string) {
 		{"fleet", "diff", "policy"},
 		{"importer", "rollout", "report"},
 		{"hydrate"},
-		{"promote", "review", "hydrate/verify"},
+		{"promote", "review", "hydrate/verify", "hydrate/artifacts"},
 		{"bot", "site"},
 		{"webhook"},
 		{"service"},
@@ -130,6 +130,7 @@ func forbidden() map[string][]string {
 
 		"hydrate/...":           own("bot", "webhook", "site", "service", "cmd", "gitstore/worktree"),
 		"hydrate":               own("policy", "promote", "hydrate/verify"),
+		"hydrate/artifacts":     own("hydrate/compare", "hydrate/verify", "report"),
 		"hydrate/admit":         own("policy", "promote", "hydrate/verify", "hydrate/compare", "hydrate/enforce"),
 		"hydrate/bootstrap":     append(own("gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http", "os/exec"),
 		"hydrate/branch":        own("hydrate/source", "hydrate/compare", "renderer/helm", "policy"),

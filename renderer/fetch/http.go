@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
@@ -88,7 +90,7 @@ func (f *Fetcher) getOnce(ctx context.Context, r request) ([]byte, error) {
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	if resp.StatusCode != http.StatusOK {
-		return nil, statusFailure(resp.StatusCode)
+		return nil, statusFailure(resp.StatusCode, vendorAdvice)
 	}
 	return readBounded(resp.Body, resp.ContentLength, r.limit)
 }
@@ -186,8 +188,16 @@ func (f *Fetcher) hinting(t http.RoundTripper) http.RoundTripper {
 	})
 }
 
+// vendorAdvice is what helps who cannot reach a server with charts.
+const vendorAdvice = "`sluice deps vendor`, run where the server can be reached, stores the archives in the repository"
+
 // retry runs op, and runs it again after a pause if the failure is temporary. Each attempt has its own time limit.
 func (f *Fetcher) retry(ctx context.Context, u *url.URL, op func(context.Context) error) error {
+	return f.retryAdvising(ctx, u, vendorAdvice, op)
+}
+
+// retryAdvising is retry with a text that says what else helps if the server cannot be reached.
+func (f *Fetcher) retryAdvising(ctx context.Context, u *url.URL, advice string, op func(context.Context) error) error {
 	policy := retry.Policy{Tries: maxRetries + 1, First: firstBackoff, Max: maxRetryAfter, Sleep: f.opts.Sleep}
 	_, err := retry.Do(ctx, policy, func(ctx context.Context) (struct{}, error) {
 		var hint time.Duration
@@ -195,14 +205,14 @@ func (f *Fetcher) retry(ctx context.Context, u *url.URL, op func(context.Context
 		if err == nil {
 			return struct{}{}, nil
 		}
-		err = f.explain(err, u, ctx.Err())
+		err = f.explain(err, u, advice, ctx.Err())
 		if e, ok := errors.AsType[*failure](err); ok && e.temporary {
 			err = retry.After(err, hint)
 		}
 		return struct{}{}, err
 	})
 	if err != nil && ctx.Err() != nil { // also while it waited for the next attempt
-		return f.explain(err, u, ctx.Err())
+		return f.explain(err, u, advice, ctx.Err())
 	}
 	return err
 }
@@ -219,7 +229,7 @@ func (f *Fetcher) attempt(ctx context.Context, op func(context.Context) error) e
 }
 
 // explain turns an error of a library into one of this package.
-func (f *Fetcher) explain(err error, u *url.URL, cancelled error) error {
+func (f *Fetcher) explain(err error, u *url.URL, advice string, cancelled error) error {
 	host := safetext.Brief(u.Host, 100)
 	if cancelled != nil {
 		return &failure{text: "interrupted while asking " + host, kind: cancelled}
@@ -229,15 +239,18 @@ func (f *Fetcher) explain(err error, u *url.URL, cancelled error) error {
 	switch {
 	case errors.As(err, &own):
 	case errors.As(err, &coded):
-		own = statusFailure(coded.StatusCode)
+		own = statusFailure(coded.StatusCode, advice, codesOf(coded.Errors)...)
 	case errors.Is(err, errdef.ErrNotFound):
-		own = statusFailure(http.StatusNotFound)
+		own = statusFailure(http.StatusNotFound, advice)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		own = statusFailure(http.StatusUnauthorized)
+		own = statusFailure(http.StatusUnauthorized, advice)
+	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),
+		errors.Is(err, content.ErrInvalidDescriptorSize):
+		own = fail(ErrDigest, "what the server gives is not what it announced")
 	case errors.Is(err, context.DeadlineExceeded):
 		own = fail(ErrUnavailable, "no whole answer within %s", f.opts.Timeout)
 	default:
-		own = connectionFailure(err)
+		own = connectionFailure(err, advice)
 	}
 	out := *own
 	out.text = display(u.Scheme+"://"+u.Host+u.Path) + ": " + own.text
@@ -248,8 +261,25 @@ func (f *Fetcher) explain(err error, u *url.URL, cancelled error) error {
 	return &out
 }
 
-func statusFailure(code int) *failure {
+// errorCode is the form of the codes in answers of registries, such as MANIFEST_INVALID.
+var errorCode = regexp.MustCompile(`^[A-Z][A-Z_]{2,39}$`)
+
+// codesOf returns the codes of a registry's errors. Their texts are not shown: a server can write anything there.
+func codesOf(list errcode.Errors) []string {
+	var out []string
+	for _, e := range list {
+		if errorCode.MatchString(e.Code) && len(out) < 3 && !slices.Contains(out, e.Code) {
+			out = append(out, e.Code)
+		}
+	}
+	return out
+}
+
+func statusFailure(code int, advice string, names ...string) *failure {
 	text := strconv.Itoa(code) + " " + http.StatusText(code)
+	if len(names) > 0 {
+		text += " (" + strings.Join(names, ", ") + ")"
+	}
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return fail(ErrDenied, "%s", text)
@@ -257,17 +287,19 @@ func statusFailure(code int) *failure {
 		return fail(ErrNotFound,
 			"%s: check the name and the URL; some servers say this too when credentials are missing", text)
 	case code == http.StatusTooManyRequests || code >= 500:
-		e := fail(ErrUnavailable,
-			"%s, also after retries: try later, or run `sluice deps vendor` once when it works, which stores the archives in the repository", text)
+		e := fail(ErrUnavailable, "%s, also after retries: try later; %s", text, advice)
 		e.temporary = true
 		return e
+	}
+	if len(names) > 0 { // the answer of a registry
+		return fail(ErrInvalid, "the registry refuses it: %s", text)
 	}
 	return fail(ErrUnavailable, "unexpected answer %s: is this the URL of a chart repository or registry?", text)
 }
 
 // connectionFailure returns the text of errors that are known to contain only addresses and reasons.
-func connectionFailure(err error) *failure {
-	const next = "check the network, the proxy and the URL; `sluice deps vendor`, run where the server can be reached, stores the archives in the repository"
+func connectionFailure(err error, advice string) *failure {
+	next := "check the network, the proxy and the URL; " + advice
 	var dns *net.DNSError
 	var op *net.OpError
 	var verify *tls.CertificateVerificationError

@@ -398,7 +398,7 @@ func TestConnectionFailures(t *testing.T) {
 		}
 	}
 	for _, err := range []error{io.EOF, errors.New("net/http: something with hunter2")} {
-		if got := connectionFailure(err); strings.Contains(got.text, "hunter2") || got.kind == nil {
+		if got := connectionFailure(err, vendorAdvice); strings.Contains(got.text, "hunter2") || got.kind == nil {
 			t.Errorf("the error is %v: the result of connectionFailure is %v", err, got)
 		}
 	}

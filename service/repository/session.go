@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/artifacts"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/internal/lru"
@@ -52,6 +53,8 @@ type Repository struct {
 	Output   func(address string) (repo forge.Repository, onForge bool, err error)
 	Announce announce.Func // called after branches moved; nil: no notifications
 	PerPush  int           // refs in one push; 0: all
+	// Publishes reports whether the configuration allows artifacts below an address of spec.output.oci.
+	Publishes func(address string) bool
 	// Protection reports which branches the forge protects. If it is not nil, nothing is promoted while somebody
 	// other than Sluice can write Sluice's branches.
 	Protection forge.Protection
@@ -61,6 +64,8 @@ type Repository struct {
 type Observer struct {
 	Targets func(rendered, reused int)                     // of one environment
 	Pushed  func(results []gitstore.MoveResult, err error) // one push
+	// artifacts of one task
+	Published func(*artifacts.Result)
 }
 
 // Renderers returns the renderer for the content of a repository's trunk or of its merge requests. These two, and

@@ -372,8 +372,12 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 	}
 	showWarnings(o.Err, result.Warnings)
 	printResult(o.Out, result)
-	if !result.OK() {
-		return &exitError{code: ExitFailed}
+	var lacking error
+	if !superseded(result) {
+		_, lacking = publishArtifacts(ctx, o.Out, s, commit.Tree)
 	}
-	return nil
+	if !result.OK() {
+		return errors.Join(&exitError{code: ExitFailed}, lacking)
+	}
+	return lacking
 }

@@ -93,6 +93,7 @@ func verbs() []verb {
 		{groupRender, newCheck},
 		{groupRender, newHydrate},
 		{groupRender, newVerify},
+		{groupRender, newPublish},
 		{groupPromote, newStatus},
 		{groupPromote, newHistory},
 		{groupFleet, newSite},

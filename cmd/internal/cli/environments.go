@@ -24,6 +24,8 @@ type environmentFlags struct {
 	remote   string
 	local    bool
 	noPolicy bool
+
+	unpublished error // the registry lacks artifacts of the branches that the command moved
 }
 
 func (p *environmentFlags) add(cmd *cobra.Command) {
@@ -168,7 +170,7 @@ func (p *environmentFlags) request(s *app.Session, trunk gitstore.Commit) promot
 	}
 }
 
-// look evaluates promotions, with commands.
+// look evaluates promotions, with commands, and publishes the artifacts of the branches that moved.
 func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool,
 	commands ...promote.Command,
 ) ([]promote.Status, error) {
@@ -184,7 +186,11 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 	r.Commands, r.DryRun, r.PerPush, r.Recreate, r.Overwrite, r.MaxDeletions = commands, dry, p.perPush, p.recreate,
 		p.foreign, p.deletes
 	r.Environments, r.OnlyRender = p.only, len(p.only) > 0
-	return promote.Run(ctx, s.Hydrator, r)
+	list, err := promote.Run(ctx, s.Hydrator, r)
+	if !dry && ctx.Err() == nil && (!p.local || s.IsURL()) {
+		_, p.unpublished = publishArtifacts(ctx, o.Err, s, trunk.Tree)
+	}
+	return list, err
 }
 
 // known refuses an environment that the fleet does not have, or that follows the trunk.
@@ -236,7 +242,7 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 	return nil
 }
 
-// showAll prints the environments that could be read, and then the errors of the others.
+// showAll prints the environments that could be read, and then the errors of the others and of artifacts.
 func (p *environmentFlags) showAll(o IO, list []promote.Status, environment string, failed error) error {
 	shown := slices.ContainsFunc(list, func(e promote.Status) bool {
 		return environment == "" ||
@@ -245,7 +251,7 @@ func (p *environmentFlags) showAll(o IO, list []promote.Status, environment stri
 	if failed != nil && !shown {
 		return failed
 	}
-	return errors.Join(failed, p.show(o, list, environment))
+	return errors.Join(failed, p.show(o, list, environment), p.unpublished)
 }
 
 // show prints environments. The error has no text: it only sets the exit status if a command was refused or failed.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/gitstore/worktree"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/artifacts"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/report"
@@ -149,16 +151,45 @@ func (h *hydrateOptions) write(ctx context.Context, o IO, s *app.Session) error 
 	if err != nil {
 		return err
 	}
-	if h.structured() {
-		err = h.encode(o.Out, result)
-	} else {
+	if !h.structured() {
 		showWarnings(o.Err, result.Warnings)
 		printResult(o.Out, result)
+	}
+	published, lacking := h.publish(ctx, o, s, result)
+	if h.structured() {
+		err = h.encode(o.Out, hydrateResult{result, published})
 	}
 	if err == nil && !result.OK() {
 		err = &exitError{code: ExitFailed}
 	}
-	return err
+	return errors.Join(err, lacking)
+}
+
+// hydrateResult is the JSON output.
+type hydrateResult struct {
+	*hydrate.Result
+	Artifacts *artifacts.Result `json:"artifacts,omitempty"`
+}
+
+// superseded reports whether a later commit is on a branch, whose run publishes the artifacts.
+func superseded(r *hydrate.Result) bool {
+	return slices.ContainsFunc(r.Environments, func(e hydrate.EnvironmentResult) bool {
+		return e.Status == hydrate.StatusSuperseded
+	})
+}
+
+// publish pushes the artifacts of the branches of a remote, unless a later commit is there: its run pushes them.
+func (h *hydrateOptions) publish(ctx context.Context, o IO, s *app.Session, result *hydrate.Result) (*artifacts.Result,
+	error,
+) {
+	if !h.push || superseded(result) {
+		return nil, nil //nolint:nilnil // nothing is published
+	}
+	w := o.Out
+	if h.structured() {
+		w = io.Discard
+	}
+	return publishArtifacts(ctx, w, s, h.request.Commit.Tree)
 }
 
 // configure completes the request and returns the session with the remote and the receivers in the flags.

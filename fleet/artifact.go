@@ -1,0 +1,91 @@
+package fleet
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+)
+
+// maxArtifact is the longest name of a repository that registries accept, with the registry's own name.
+const maxArtifact = 255
+
+// The names that registries accept: https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md
+var (
+	artifactHost = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?$`)
+	artifactPart = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$`)
+	artifactTag  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	// the tags of commits, of signatures and of the list of published commits are Sluice's own
+	reservedTag = regexp.MustCompile(`^([0-9a-f]{40}([0-9a-f]{24})?|sha256-.*)$`)
+)
+
+// Publishes reports whether the fleet has artifacts in a registry.
+func (f *Fleet) Publishes() bool { return f.Spec.Output.OCI != nil }
+
+// Artifacts returns the repository below which the artifacts of clusters are, such as
+// oci://registry.example.com/gitops/acme; "" if the fleet has none.
+func (f *Fleet) Artifacts() string {
+	if !f.Publishes() {
+		return ""
+	}
+	return strings.TrimSuffix(f.Spec.Output.OCI.Repository, "/") + "/" + f.Name
+}
+
+// Artifact returns the repository of a cluster's artifact, such as oci://registry.example.com/gitops/acme/eu-1; "" if
+// the fleet has none.
+func (f *Fleet) Artifact(c *Cluster) string {
+	if !f.Publishes() {
+		return ""
+	}
+	return f.Artifacts() + "/" + c.Name
+}
+
+// ArtifactTag returns the tag of artifacts that moves with the cluster branch.
+func (f *Fleet) ArtifactTag() string {
+	if !f.Publishes() {
+		return ""
+	}
+	return cmp.Or(f.Spec.Output.OCI.Tag, "latest")
+}
+
+// artifacts checks the names of artifacts. It reports clusters whose names a registry refuses.
+func (fc fleetChecks) artifacts() {
+	out := fc.fleet.Spec.Output.OCI
+	if out == nil {
+		return
+	}
+	at := []string{"spec", "output", "oci"}
+	rest, ok := strings.CutPrefix(out.Repository, "oci://")
+	host, inner, hasPath := strings.Cut(strings.TrimSuffix(rest, "/"), "/")
+	switch {
+	case strings.Contains(host, "@"):
+		fc.errorf(fc.file, append(at, "repository"), "leave them out; credentials come from the environment",
+			"the name of a registry must not hold credentials")
+		return
+	case !ok || !artifactHost.MatchString(host) || hasPath && !artifactPath(inner):
+		fc.errorf(fc.file, append(at, "repository"), "such as oci://registry.example.com/gitops, in lower case and without a tag",
+			"%q is not a place in a registry", out.Repository)
+		return
+	case !artifactPart.MatchString(fc.fleet.Name):
+		fc.errorf(fc.file, []string{"metadata", "name"}, "lower-case letters and digits, with single dots, dashes or underscores between them",
+			"the name of the fleet is a part of the names of its artifacts, and registries do not accept %q", fc.fleet.Name)
+		return
+	}
+	if t := fc.fleet.ArtifactTag(); !artifactTag.MatchString(t) || reservedTag.MatchString(t) {
+		fc.errorf(fc.file, append(at, "tag"), "such as latest", "%q cannot be the tag that moves with a cluster branch", t)
+	}
+	for _, c := range fc.fleet.Clusters {
+		if name := strings.TrimPrefix(fc.fleet.Artifact(c), "oci://"); !artifactPart.MatchString(c.Name) || len(name) > maxArtifact {
+			fc.errorf(c.doc, []string{"metadata", "name"}, "letters and digits, with single dots or dashes between them; at most 255 characters in all",
+				"registries do not accept %q as the name of the cluster's artifact", name)
+		}
+	}
+}
+
+func artifactPath(s string) bool {
+	for part := range strings.SplitSeq(s, "/") {
+		if !artifactPart.MatchString(part) {
+			return false
+		}
+	}
+	return true
+}
