@@ -61,7 +61,7 @@ $(BIN)/slowtests: tools/slowtests/main.go
 export SLUICE_BED ?= $(HOME)/.cache/sluice-bed
 BED := $(SLUICE_BED)
 stamp = $(BED)/$(1)/built-$(shell cat bed/$(1)/go.mod bed/$(1)/go.sum bed/$(1)/main.go | sha256sum | cut -c1-16)
-bed: $(call stamp,gitea) $(call stamp,kubernetes) $(call stamp,flux) ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
+bed: $(call stamp,gitea) $(call stamp,kubernetes) $(call stamp,flux) $(call stamp,argocd) ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
 
 $(call stamp,kubernetes):
 	@echo "building an API server and kubectl into $(@D): about ten minutes on two cores with an empty build cache"
@@ -88,8 +88,19 @@ $(call stamp,flux):
 	  $(GO) build -ldflags '$(LDFLAGS)' -o $(@D)/flux .; chmod -R u+w $(@D)/crds
 	@rm -f $(@D)/built-*; touch $@
 
+$(call stamp,argocd):
+	@echo "building Argo CD into $(@D): about five minutes on two cores with an empty build cache"
+	@mkdir -p $(@D)/crds $(@D)/config
+	@set -e; cd bed/argocd; module=github.com/argoproj/argo-cd/v3; $(GO) mod download $$module; \
+	  folder=$$($(GO) list -m -f '{{.Dir}}' $$module); cp -f $$folder/hack/git-verify-wrapper.sh $(@D)/; \
+	  cp -f $$folder/manifests/crds/*-crd.yaml $(@D)/crds/; \
+	  cp -f $$folder/manifests/base/config/argocd-*.yaml $$folder/manifests/base/notification/argocd-notifications-cm.yaml \
+	    $$folder/manifests/base/notification/argocd-notifications-secret.yaml $(@D)/config/; \
+	  $(GO) build -ldflags '$(LDFLAGS)' -o $(@D)/argocd .; chmod -R u+w $(@D)/crds $(@D)/config; chmod 755 $(@D)/git-verify-wrapper.sh
+	@rm -f $(@D)/built-*; touch $@
+
 # One package at a time: each test of these packages starts servers of its own.
-test-bed: bed ## the contract of the forge adapters and the stories of the service on a real Gitea, also with Flux on a real API server; what diffs, bootstrap and charts say on a real API server
+test-bed: bed ## the contract of the forge adapters and the stories of the service on a real Gitea, also with Flux and Argo CD on a real API server; what diffs, bootstrap and charts say on a real API server
 	SLUICE_BED_REQUIRED=1 CORPUS=$(CORPUS) $(TEST) -p 1 -timeout 30m -run '^TestAPIServer' ./diff ./hydrate/bootstrap ./renderer
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m -run '^(TestContract|TestReal.*)$$' ./bot/forge/gitea
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m ./cmd/internal/app

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/review"
 )
@@ -188,6 +189,40 @@ func TestReportIsLinked(t *testing.T) {
 			(linked || url != f.mr.URL || !strings.Contains(log.String(), "no space left on device")) {
 			t.Errorf("linked %v, status %s, comment %s, log %s", linked, url, f.comments[0], log.String())
 		}
+	}
+}
+
+// refusedSpace is a repository whose server refuses previews.
+type refusedSpace struct{ changedSpace }
+
+func (s *refusedSpace) Review(ctx context.Context, r review.Request) (*review.Result, error) {
+	out, err := s.changedSpace.Review(ctx, r)
+	out.Preview = &compare.PreviewResult{Refused: "branch is protected from force push"}
+	return out, err
+}
+
+// A review whose preview the Git server refuses says why it has none.
+func TestRefusedPreviewIsTold(t *testing.T) {
+	t.Parallel()
+	space := &refusedSpace{changedSpace{bombSpace{head: gitstore.Hash{1}}}}
+	f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{
+		Number: 7, Title: "Seven", Head: space.head.String(), State: forge.Open, TargetBranch: "main",
+	}}}
+	b := New(Config{
+		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler), Reports: &keeper{},
+		Forges:   func(string) (Forge, bool) { return f, true },
+		Settings: func(hint.Place) Settings { return Settings{Context: "sluice", Drafts: true, Previews: true} },
+		Enqueue:  func(context.Context, hint.Hint) error { return nil },
+		Open: func(context.Context, hint.Place) (*Workspace, error) {
+			return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
+		},
+	})
+	if err := b.Do(t.Context(), hint.Hint{Place: hint.NewPlace("f", "a/b"), Kind: hint.Review, Number: 7}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "refuses to move the branch sluice/preview/7: branch is protected from force push"
+	if len(f.comments) != 1 || !strings.Contains(strings.ReplaceAll(f.comments[0], "`", ""), want) {
+		t.Errorf("comments %q, want %q", f.comments, want)
 	}
 }
 

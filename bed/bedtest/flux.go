@@ -52,8 +52,15 @@ func (k *Kubernetes) AddFluxKinds(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = k.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
-	return err
+	return k.established(ctx)
+}
+
+// established waits until the API server serves all custom kinds. kubectl fails for those that have no status yet.
+func (k *Kubernetes) established(ctx context.Context) error {
+	return k.ready(ctx, func() error {
+		_, err := k.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=5s")
+		return err
+	})
 }
 
 // StartFlux starts Flux's controllers with their files in an empty folder: those of sources, Kustomizations and

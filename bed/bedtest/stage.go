@@ -30,13 +30,19 @@ type workload struct {
 
 // RunWorkloads reports the status of workloads as if their controllers and nodes ran them, until the context ends: all
 // pods of a Deployment, StatefulSet or DaemonSet are ready, unless an image has the word broken in its name. Those
-// never become ready, and a Deployment fails at once, as after its progressDeadlineSeconds.
+// never become ready, and a Deployment fails at once, as after its progressDeadlineSeconds. An Ingress gets an address, and a
+// PodDisruptionBudget is met.
 func (k *Kubernetes) RunWorkloads(ctx context.Context) error {
 	look := time.NewTicker(200 * time.Millisecond)
 	defer look.Stop()
 	for {
 		for _, path := range workloads {
 			if err := k.report(ctx, path); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		for path, status := range others {
+			if err := k.complete(ctx, path, status); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
@@ -63,13 +69,64 @@ func (k *Kubernetes) report(ctx context.Context, path string) error {
 			continue
 		}
 		base, kind, _ := strings.Cut(path, "/v1/")
-		at := fmt.Sprintf("%s/v1/namespaces/%s/%s/%s/status", base, w.Metadata.Namespace, kind, w.Metadata.Name)
-		_, err := k.send(ctx, http.MethodPatch, at, "application/merge-patch+json", map[string]any{"status": w.status(kind)})
-		if e, ok := errors.AsType[*StatusError](err); err != nil && (!ok || e.Code != http.StatusNotFound) {
+		at := fmt.Sprintf("%s/v1/namespaces/%s/%s/%s", base, w.Metadata.Namespace, kind, w.Metadata.Name)
+		if err := k.patchStatus(ctx, at, w.status(kind)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// others are the kinds of objects that RunWorkloads gives a status once, and that status.
+var others = map[string]map[string]any{
+	"/apis/networking.k8s.io/v1/ingresses": {"loadBalancer": map[string]any{"ingress": []map[string]any{{"ip": "192.0.2.1"}}}},
+	"/apis/policy/v1/poddisruptionbudgets": {
+		"observedGeneration": 1, "expectedPods": 2, "currentHealthy": 2, "desiredHealthy": 1, "disruptionsAllowed": 1,
+		"conditions": []map[string]any{{
+			"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods", "message": "",
+			"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+		}},
+	},
+}
+
+// complete gives the objects of a kind without a status that status.
+func (k *Kubernetes) complete(ctx context.Context, path string, status map[string]any) error {
+	data, err := k.Do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name, Namespace string }
+			Status   struct {
+				LoadBalancer       struct{ Ingress []any }
+				ObservedGeneration int64
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, i := range list.Items {
+		if len(i.Status.LoadBalancer.Ingress) > 0 || i.Status.ObservedGeneration > 0 {
+			continue
+		}
+		base, kind, _ := strings.Cut(path, "/v1/")
+		at := fmt.Sprintf("%s/v1/namespaces/%s/%s/%s", base, i.Metadata.Namespace, kind, i.Metadata.Name)
+		if err := k.patchStatus(ctx, at, status); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patchStatus sets fields of an object's status, if the object still exists.
+func (k *Kubernetes) patchStatus(ctx context.Context, path string, status map[string]any) error {
+	_, err := k.send(ctx, http.MethodPatch, path+"/status", "application/merge-patch+json", map[string]any{"status": status})
+	if e, ok := errors.AsType[*StatusError](err); ok && e.Code == http.StatusNotFound {
+		return nil
+	}
+	return err
 }
 
 func (w *workload) status(kind string) map[string]any {

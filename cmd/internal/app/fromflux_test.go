@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/sluice-gitops/sluice/bed/bedtest"
 )
 
 // ofFlux are the files of a repository that Flux syncs: a Kustomization with a ConfigMap and a HelmRelease.
@@ -72,61 +70,62 @@ spec: {selector: {app: {{ .Release.Name }}}, ports: [{port: 80}]}
 `,
 }
 
+// replaced replaces the files of the trunk, in which ADDRESS is the address of the repository, and returns them.
+func (s *story) replaced(by map[string]string) map[string]string {
+	s.t.Helper()
+	files, work := map[string]string{}, filepath.Join(s.dir, "work")
+	for name, text := range by {
+		files[name] = strings.ReplaceAll(text, "ADDRESS", s.tea.URL+"/"+repo+".git")
+	}
+	s.run(work, "rm", "-rqf", ".")
+	writeAll(s, work, files)
+	s.commit("a repository of a sync tool")
+	s.push("main")
+	return files
+}
+
+// render stores what `sluice import` detects, and writes the branches, as mia, who may push them.
+func (s *story) render() {
+	s.t.Helper()
+	s.run(filepath.Join(s.dir, "work"), "remote", "set-url", "origin", s.tea.remote(repo, "mia"))
+	s.sluice("import", "--detect", "--write")
+	s.commit("Render with Sluice")
+	s.push("main")
+	s.sluice("hydrate", "--push")
+}
+
+// objects returns the identities of the objects of the namespace web, and its own: a Deployment, a Service and a
+// ConfigMap.
+func (c *syncedCluster) objects() []string {
+	c.s.t.Helper()
+	const id = "{.kind}/{.metadata.name}/{.metadata.uid} "
+	out := strings.Fields(c.do("", "-n", "web", "get", "deployment,service", "-o", "jsonpath={range .items[*]}"+id+"{end}") +
+		c.do("", "-n", "web", "get", "configmap/paint", "-o", "jsonpath="+id) +
+		c.do("", "get", "namespace/web", "-o", "jsonpath="+id))
+	if len(out) != 4 {
+		c.s.t.Fatalf("the objects of web are %q", out)
+	}
+	return out
+}
+
 // A cluster that Flux syncs is moved to rendered branches as docs/from-flux.md says. Every object that ran before is the
 // same object afterwards, and a change then comes through the branch.
 func TestFromFlux(t *testing.T) {
-	for _, part := range []string{"gitea", "kubernetes", "flux"} {
-		bedtest.Need(t, part)
-	}
-	t.Parallel()
-	t.Run("gitea", func(t *testing.T) {
-		s := newStory(t, "gitea")
+	needs(t, []string{"flux"}, func(t *testing.T, s *story) {
+		t.Helper()
 		work := filepath.Join(s.dir, "work")
-		s.run(work, "rm", "-rqf", ".")
-		files := map[string]string{}
-		for name, text := range ofFlux {
-			files[name] = strings.ReplaceAll(text, "ADDRESS", s.tea.URL+"/"+repo+".git")
-		}
-		writeAll(s, work, files)
-		s.commit("a repository of Flux")
-		s.push("main")
-		c, err := s.startFlux("prod")
-		s.tea.check(err)
-		do := func(input string, args ...string) string {
-			t.Helper()
-			out, err := c.Kubectl(t.Context(), input, args...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return out
-		}
+		files := s.replaced(ofFlux)
+		c := s.startFlux("prod")
+		do := c.do
 		do(files["clusters/prod/flux-system/gotk-sync.yaml"], "apply", "-f", "-")
 		s.until("Flux has applied the repository", func() bool {
 			return c.get("web", "helmrelease/web", "{.status.conditions[?(@.type=='Ready')].status}") == "True"
 		})
-		objects := func() []string {
-			const id = "{.kind}/{.metadata.name}/{.metadata.uid} "
-			return strings.Fields(do("", "-n", "web", "get", "deployment,service", "-o", "jsonpath={range .items[*]}"+id+"{end}") +
-				do("", "-n", "web", "get", "configmap/paint", "-o", "jsonpath="+id) +
-				do("", "get", "namespace/web", "-o", "jsonpath="+id))
-		}
-		before := objects()
-		if len(before) != 4 {
-			t.Fatalf("before: %q", before)
-		}
+		before := c.objects()
 
 		// 3. Store it, 5. Write rendered branches
-		s.run(work, "remote", "set-url", "origin", s.tea.remote(repo, "mia")) // who may push the branches
-		s.sluice("import", "--detect", "--write")
-		s.commit("Render with Sluice")
-		s.push("main")
-		s.sluice("hydrate", "--push")
-		_, err = s.tea.AddUser(t.Context(), "flux")
-		s.tea.check(err)
-		s.tea.check(s.tea.Grant(t.Context(), repo, "flux", "write"))
-		token, err := s.tea.Token(t.Context(), "flux")
-		s.tea.check(err)
-		s.tea.check(c.statusSecret(token))
+		s.render()
+		c.statusSecret(s.statusToken())
 		// 5.1: what `flux suspend` does is a patch
 		suspend := func(kind, namespace string) {
 			for name := range strings.FieldsSeq(do("", "-n", namespace, "get", kind, "-o", "name")) {
@@ -144,9 +143,9 @@ func TestFromFlux(t *testing.T) {
 		do("", "-n", "web", "delete", "helmreleases.helm.toolkit.fluxcd.io", "--all")
 		do("", "-n", "flux-system", "delete", "kustomizations.kustomize.toolkit.fluxcd.io", "--all")
 		// 5.3
-		do(c.bootstrap(), "apply", "--server-side", "--field-manager", "sluice", "-f", "-")
+		do(c.bootstrapFlux(), "apply", "--server-side", "--field-manager", "sluice", "-f", "-")
 		do("", "-n", "flux-system", "wait", "--for=condition=Ready", "--timeout=3m", "kustomizations.kustomize.toolkit.fluxcd.io", "--all")
-		if got := objects(); !slices.Equal(got, before) {
+		if got := c.objects(); !slices.Equal(got, before) {
 			t.Errorf("the objects are\n%q, before they were\n%q", got, before)
 		}
 
@@ -158,7 +157,7 @@ func TestFromFlux(t *testing.T) {
 		s.until("the change comes through the branch", func() bool {
 			return c.get("web", "deployment/web", "{.spec.replicas}") == "3"
 		})
-		if after := objects(); !slices.Equal(after, before) {
+		if after := c.objects(); !slices.Equal(after, before) {
 			t.Errorf("the objects are\n%q, before they were\n%q", after, before)
 		}
 	})
