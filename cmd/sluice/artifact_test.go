@@ -104,6 +104,18 @@ func sameTree(ctx context.Context, ref, gitDir, revision string) (bool, error) {
 	return strings.TrimSpace(string(tree)) == want, err
 }
 
+// artifactTag gives an artifact another tag: artifact-tag HOST/REPOSITORY TAG NEW
+func artifactTag(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: artifact-tag HOST/REPOSITORY TAG NEW")
+	}
+	r, err := fetch.New(fetch.Options{}).Registry("oci://" + args[0])
+	ts.Check(err)
+	desc, data, err := r.Manifest(context.Background(), args[1])
+	ts.Check(err)
+	ts.Check(r.Tag(context.Background(), desc, data, args[2]))
+}
+
 func untar(body io.Reader, dir string) error {
 	z, err := gzip.NewReader(body)
 	if err != nil {

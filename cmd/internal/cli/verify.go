@@ -22,6 +22,7 @@ type verifyOptions struct {
 	commit       string
 	fromRemote   bool
 	signatures   bool
+	oci          bool
 	remote       string
 }
 
@@ -37,6 +38,9 @@ commits that spec.signers of the trunk does not allow are reported as unsigned.
 --signatures renders nothing. It prints who signed the last commit of each environment and cluster branch and of the
 records.
 
+--oci compares the OCI artifacts of clusters (spec.output.oci) with the branches of the remote, file by file, and renders
+nothing.
+
 Verifies the branches of this repository, or those of the remote if this repository has none of them; --from-remote always
 verifies the remote. The output names the repository. A branch that does not exist is reported as missing. If --env names a
 missing branch, or if no branch exists, the command fails.
@@ -47,10 +51,12 @@ A branch that was written from an unmerged commit records that exception (hydrat
 the record: without spec.signers the branch is reported as unproven.
 
 Exit status: 0 if every branch is what its record says, or behind as planned; 1 if a branch could not be verified or is
-unproven; 3 if a branch differs, if it was rendered from a commit that the trunk does not contain, or if a commit is unsigned or its signer unknown.`,
+unproven; 3 if a branch differs, if it was rendered from a commit that the trunk does not contain, or if a commit is unsigned or its signer unknown.
+With --oci: 1 if the registry could not be read; 3 if an artifact is missing or is not what the branch has.`,
 		Example: `  sluice verify
   sluice verify --env prod --from-remote
   sluice verify --signatures --from-remote
+  sluice verify --oci --env prod
   sluice verify -o json`,
 		Args: noArgs("select with --env"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -66,7 +72,9 @@ unproven; 3 if a branch differs, if it was rendered from a commit that the trunk
 	c.Flags().BoolVar(&v.fromRemote, "from-remote", false, "verify the branches of the remote")
 	c.Flags().BoolVar(&v.signatures, "signatures", false,
 		"check the signatures of rendered commits and records, and nothing else")
+	c.Flags().BoolVar(&v.oci, "oci", false, "compare the OCI artifacts with the branches of the remote, and nothing else")
 	c.Flags().StringVar(&v.remote, "remote", "origin", "`name` of the remote")
+	c.MarkFlagsMutuallyExclusive("oci", "signatures")
 	return c
 }
 
@@ -87,13 +95,16 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 	if err := (&selection{environments: v.environments}).check(f); err != nil {
 		return err
 	}
-	if v.fromRemote || s.IsURL() {
+	if v.fromRemote || v.oci || s.IsURL() {
 		if s, err = s.WithRemote(ctx, head, v.remote); err != nil {
 			return withoutRemote(err, "without --from-remote, verify reads the branches of this clone")
 		}
 	}
 	if v.signatures {
 		return v.printSignatures(ctx, o, s, head)
+	}
+	if v.oci {
+		return v.artifacts(ctx, o, s, head)
 	}
 	found, err := verify.Run(ctx, s.Hydrator, head, v.environments, time.Now())
 	if err != nil {
