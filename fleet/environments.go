@@ -10,6 +10,7 @@ import (
 	"time"
 	_ "time/tzdata" // containers may lack zone files
 
+	"github.com/sluice-gitops/sluice/fleet/expression"
 	"github.com/sluice-gitops/sluice/fleet/internal/yamlnode"
 	"github.com/sluice-gitops/sluice/internal/nearest"
 )
@@ -115,6 +116,7 @@ func (ec environmentChecks) promotion(e Environment, at []string) {
 	ec.waves(e, at)
 	ec.conditions(p, at)
 	ec.checks(p.Checks, at)
+	ec.gates(e, at)
 	ec.rights(p.Rights, at)
 }
 
@@ -214,6 +216,42 @@ func (ec environmentChecks) checks(checks []Check, at []string) {
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 			// not quoted: it may hold a credential
 			ec.errorf(ec.file, place, "http or https, without credentials", "check %s: its URL is not valid", c.Name)
+		}
+	}
+}
+
+// gates checks that expressions compile, and that they name upstream environments and checks that exist.
+func (ec environmentChecks) gates(e Environment, at []string) {
+	seen := map[string]bool{}
+	for i, g := range e.Promotion.Gates {
+		place := append(slices.Clone(at), "gates", strconv.Itoa(i))
+		if !ec.checkName(ec.file, g.Name, append(slices.Clone(place), "name")...) {
+			continue
+		}
+		if seen[g.Name] {
+			ec.errorf(ec.file, place, "rename one", "there are two gates %s", g.Name)
+		}
+		seen[g.Name] = true
+		expr, err := expression.Compile(g.Expr)
+		if err != nil {
+			ec.errorf(ec.file, append(slices.Clone(place), "expr"), "docs/gates.md lists what an expression can ask for",
+				"gate %s: %v", g.Name, err)
+			continue
+		}
+		checks := make([]string, 0, len(e.Promotion.Checks))
+		for _, c := range e.Promotion.Checks {
+			checks = append(checks, c.Name)
+		}
+		for _, one := range []struct {
+			variable, noun string
+			known          []string
+		}{{"upstreams", "an environment of `after`", e.After}, {"checks", "a check of the environment", checks}} {
+			for _, key := range expr.Keys(one.variable) {
+				if !slices.Contains(one.known, key) {
+					ec.errorf(ec.file, append(slices.Clone(place), "expr"), "known: "+strings.Join(one.known, ", "),
+						"gate %s: %s.%s is not %s%s", g.Name, one.variable, key, one.noun, nearest.DidYouMean(key, one.known))
+				}
+			}
 		}
 	}
 }

@@ -290,6 +290,8 @@ type Promotion struct {
 	Settle Duration `json:"settle,omitempty"`
 	// Checks are asked while waves go on; like statuses, they must be green.
 	Checks []Check `json:"checks,omitempty"`
+	// Gates are conditions of your own, in the Common Expression Language. A promotion begins when all are true.
+	Gates []GateExpression `json:"gates,omitempty"`
 	// OnFailure is halt or rollback: what to do when health turns red while a promotion goes on. Default: halt.
 	OnFailure string `json:"onFailure,omitempty" jsonschema:"enum=halt,enum=rollback"`
 	// OnWorkspaceFailure is rollback: a workspace whose apps alone turn red goes back, and the promotion continues
@@ -300,6 +302,16 @@ type Promotion struct {
 	RestartBake bool `json:"restartBake,omitempty"`
 	// Rights say who may give which command. Default: people with the role maintain or admin on the source repository.
 	Rights []Rights `json:"rights,omitempty"`
+}
+
+// GateExpression is a condition of a promotion.
+type GateExpression struct {
+	// Name of the gate, unique in its environment. People see it as gate/NAME.
+	Name string `json:"name" jsonschema:"required"`
+	// Expr is true or false: `upstreams.dev.soak >= duration("24h")`.
+	Expr string `json:"expr" jsonschema:"required"`
+	// Message says why the promotion waits while the expression is false. Default: the parts that are false.
+	Message string `json:"message,omitempty"`
 }
 
 // Check asks a system outside whether all is well: an HTTP address or a Prometheus query, exactly one of them.

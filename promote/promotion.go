@@ -23,6 +23,7 @@ type Adapters struct {
 	Checks        Checker
 	Authors       AuthorFinder
 	MergeRequests MergeRequests
+	Changes       Differ // for gates that ask what a promotion changes; nil: they do not learn it
 }
 
 // PolicyJudge judges an environment as it would be after a part of a promotion. It returns a verdict and its reason.

@@ -43,7 +43,11 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *rollou
 		return err
 	}
 	p.proposed = next
-	return p.propose(ctx, e, s, next, true)
+	if err := p.propose(ctx, e, s, next, true); err != nil {
+		return err
+	}
+	s.Facts, err = p.facts(ctx, e, next, s.Candidate)
+	return err
 }
 
 // propose adds the candidate of a proposal to a situation. With recall, an earlier pass may have rendered it.

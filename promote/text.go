@@ -54,6 +54,9 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		}
 		if g.Name != rollout.GateHalt && g.State != rollout.Green || g.Name == rollout.GateHold || e.Plan != nil {
 			t.line("gate", g.String())
+			for _, term := range g.Terms {
+				t.line("", term.String())
+			}
 		}
 	}
 	if len(d.Waves) > 1 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sluice-gitops/sluice/fleet/expression"
 )
 
 // State of a gate.
@@ -17,7 +19,8 @@ const (
 	Unknown State = "unknown"
 )
 
-// The names of gates. Each upstream environment has a gate before/<environment>, each check a gate check/<name>.
+// The names of gates. Each upstream environment has a gate before/<environment>, each check a gate check/<name>, each
+// expression a gate gate/<name>.
 const (
 	GateBranch     = "branch"
 	GateProtection = "protection"
@@ -35,6 +38,7 @@ const (
 	GateBake       = "bake"
 	GateBefore     = "before/"
 	GateCheck      = "check/"
+	GateExpression = "gate/" // of sluice.yaml
 )
 
 // Gate is a condition that must pass before a promotion or a wave continues.
@@ -42,8 +46,9 @@ type Gate struct {
 	Name   string
 	State  State
 	Reason string
-	Since  time.Time // zero if unknown
-	Until  time.Time // when it may change without an event; zero if unknown
+	Since  time.Time         // zero if unknown
+	Until  time.Time         // when it may change without an event; zero if unknown
+	Terms  []expression.Term // the parts of an expression that is not true
 }
 
 // String describes the gate on one line.

@@ -28,6 +28,7 @@ func (x *gatekeeper) gates(w Proposal) []Gate {
 		}
 		gates = append(gates, x.progressGate())
 		gates = append(gates, x.checkGates()...)
+		gates = append(gates, x.expressionGates(w)...)
 	}
 	gates = append(gates, x.renderedGates(w)...)
 	if g, ok := x.agreement.approvalsGate(); ok {
@@ -168,6 +169,9 @@ func (x *gatekeeper) inapplicable() []string {
 	for _, c := range x.p.Checks {
 		out = append(out, GateCheck+c.Name+" before the first wave")
 	}
+	for _, g := range x.p.Gates {
+		out = append(out, GateExpression+g.Name)
+	}
 	for _, w := range x.waves {
 		if w.Bake > 0 {
 			out = append(out, fmt.Sprintf("bake of wave %s (%s)", w.Name, w.Bake))
@@ -202,21 +206,10 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 		g.State, g.Reason, g.Since = h.state, b.Name+": "+h.reason, watch.LastRed
 		return g
 	}
-	var healthy time.Time // start of the unbroken time in which its states contained the source
-	for _, r := range slices.Backward(watch.Ran) {
-		if !x.order.contains(r.Source, w.Promoted, w.Apps) {
-			break
-		}
-		if !r.Healthy.IsZero() {
-			healthy = r.Healthy
-		}
-	}
+	healthy := x.healthySince(w, watch)
 	if healthy.IsZero() {
 		g.Reason = b.Name + " has not completed its rollout"
 		return g
-	}
-	if watch.LastRed.After(healthy) {
-		healthy = watch.LastRed
 	}
 	g.Since, g.Until = healthy, healthy.Add(x.bake)
 	if x.first() && x.bake > 0 {
@@ -227,6 +220,24 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 	}
 	g.State, g.Until = Green, time.Time{}
 	return x.upstreams.gate(w, b.Name, g)
+}
+
+// healthySince returns the start of the unbroken time in which an upstream environment ran the proposal without a red
+// status; zero if it has not completed its rollout.
+func (x *gatekeeper) healthySince(w Proposal, watch *UpstreamHistory) time.Time {
+	var healthy time.Time
+	for _, r := range slices.Backward(watch.Ran) {
+		if !x.order.contains(r.Source, w.Promoted, w.Apps) {
+			break
+		}
+		if !r.Healthy.IsZero() {
+			healthy = r.Healthy
+		}
+	}
+	if !healthy.IsZero() && watch.LastRed.After(healthy) {
+		return watch.LastRed
+	}
+	return healthy
 }
 
 // renderedGates compare the candidate with the proposal, and report its policy verdict.

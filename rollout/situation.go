@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/expression"
 )
 
 // Situation contains everything that a decision depends on. A caller reads it from Git and the forge. Fields that
@@ -37,7 +38,10 @@ type Situation struct {
 	// rollbacks continue. It is empty if the branches are protected, or if protection is not required.
 	Unprotected string
 	Checks      []CheckResult // of the environment's checks
-	Now         time.Time
+	// Facts are what the expressions of gates ask for that is not in the other fields: commit, changes and history. Nil:
+	// they are not known.
+	Facts *expression.Facts
+	Now   time.Time
 	// CommandPrefix begins the commands in suggestions: "sluice" on a terminal, "/sluice" (the default) in a chat.
 	CommandPrefix string
 }
@@ -152,6 +156,7 @@ type CheckResult struct {
 	Name   string
 	State  State
 	Reason string
+	Value  *float64  // the least value of a Prometheus query; nil if it has none
 	At     time.Time // when the check ran
 }
 

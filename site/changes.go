@@ -8,11 +8,9 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/diff"
-	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/report"
 )
 
@@ -152,23 +150,6 @@ func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.
 // Reads returns a digest of what Report reads of the trunk.
 func (c Change) Reads(ctx context.Context, h *hydrate.Hydrator, r *compare.Reads) ([]byte, error) {
 	return r.Digest(ctx, h.Store, c.Environment, c.trees[0], c.trees[1])
-}
-
-// Differ compares two trees of an environment branch, for the plan of a promotion. It returns nil if more pairs of
-// renderings differ than a limit.
-func Differ(h *hydrate.Hydrator, key []byte, most int) promote.Differ {
-	return func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet,
-		error,
-	) {
-		changes, _, err := compare.States(ctx, h, compare.StatesRequest{
-			Fleet: f, Environment: environment,
-			Before: before, After: after, Key: key, Most: most,
-		})
-		if errors.Is(err, compare.ErrTooMany) {
-			return nil, nil //nolint:nilnil // documented
-		}
-		return changes, err
-	}
 }
 
 // back is the link from the page of a change to the section of its environment on another page.

@@ -78,7 +78,7 @@ func TestNextPromotion(t *testing.T) {
 	now := d.tip.Committer.When.Add(72 * time.Hour)
 	list, err := promote.Look(t.Context(), d.h, promote.Request{
 		Trunk: d.tip, Now: now, DryRun: true,
-		Changes: site.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice",
+		Changes: compare.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice",
 	})
 	if err != nil {
 		t.Fatal(err)

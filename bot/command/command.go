@@ -148,6 +148,18 @@ func ParseUntil(s string, now time.Time) (time.Time, error) {
 	return t.UTC(), nil
 }
 
+// ParseSince parses the beginning of a look into the past: a time, or how long ago it was, such as 90d or 12h.
+func ParseSince(s string, now time.Time) (time.Time, error) {
+	t, span, err := until(s)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if t.IsZero() {
+		t = now.Add(-span)
+	}
+	return t.UTC(), nil
+}
+
 // until parses a freeze's end: a time, or a duration if the time is zero.
 func until(s string) (time.Time, time.Duration, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {

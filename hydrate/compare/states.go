@@ -37,6 +37,24 @@ const (
 // ErrTooMany classifies two states that differ by more than a request allows to read.
 var ErrTooMany = errors.New("too many targets differ")
 
+// Differ returns a function that compares two trees of an environment branch. It returns nil if more pairs of renderings
+// differ than a limit, or more than States compares.
+func Differ(h *hydrate.Hydrator, key []byte, most int) func(ctx context.Context, f *fleet.Fleet, environment string,
+	before, after gitstore.Hash) (*diff.ChangeSet, error) {
+	return func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet,
+		error,
+	) {
+		changes, _, err := States(ctx, h, StatesRequest{
+			Fleet: f, Environment: environment,
+			Before: before, After: after, Key: key, Most: most,
+		})
+		if errors.Is(err, ErrTooMany) {
+			return nil, nil //nolint:nilnil // documented
+		}
+		return changes, err
+	}
+}
+
 // States compares two states of an environment branch, as the branch holds them: it renders nothing. Notes name files
 // that were not compared.
 func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes *diff.ChangeSet, notes []string,

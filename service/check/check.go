@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -61,7 +62,7 @@ func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) 
 		case one.HTTP != nil:
 			f.State, f.Reason = c.http(ctx, one.HTTP)
 		case one.Prometheus != nil:
-			f.State, f.Reason = c.prometheus(ctx, one.Prometheus)
+			f.State, f.Reason, f.Value = c.prometheus(ctx, one.Prometheus)
 		}
 		out = append(out, f)
 	}
@@ -104,19 +105,22 @@ func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (rollout.Stat
 }
 
 // prometheus runs an instant query (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries). The
-// check passes if the result has at least one sample and each sample is greater than 0.
-func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (rollout.State, string) {
+// check passes if the result has at least one sample and each sample is greater than 0. least is the least sample; nil if
+// there is none, or one is no number.
+func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (state rollout.State,
+	reason string, least *float64,
+) {
 	status, body, err := c.get(ctx, strings.TrimSuffix(check.URL, "/")+"/api/v1/query?query="+
 		url.QueryEscape(check.Query))
 	switch {
 	case errors.Is(err, fetch.ErrInvalid):
-		return rollout.Unknown, refused
+		return rollout.Unknown, refused, nil
 	case err != nil:
-		return rollout.Unknown, "Prometheus does not answer"
+		return rollout.Unknown, "Prometheus does not answer", nil
 	case status != http.StatusOK:
-		return rollout.Unknown, fmt.Sprintf("Prometheus answers with status %d: try the query in its web page", status)
+		return rollout.Unknown, fmt.Sprintf("Prometheus answers with status %d: try the query in its web page", status), nil
 	case len(body) > maxAnswer:
-		return rollout.Unknown, tooLarge
+		return rollout.Unknown, tooLarge, nil
 	}
 	var answer struct {
 		Status string `json:"status"`
@@ -129,17 +133,24 @@ func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" ||
 		answer.Data.ResultType != "vector" {
-		return rollout.Unknown, "the answer of Prometheus is not a vector"
+		return rollout.Unknown, "the answer of Prometheus is not a vector", nil
 	}
 	if len(answer.Data.Result) == 0 {
-		return rollout.Unknown, "the query has no result"
+		return rollout.Unknown, "the query has no result", nil
 	}
+	state = rollout.Green
 	for _, r := range answer.Data.Result {
 		text, _ := r.Value[1].(string) // any other type is not a number, so the check is red
 		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(v > 0) {
-			return rollout.Red, fmt.Sprintf("a value is %q, not greater than 0", safetext.Brief(text, maxValue))
+		if (err != nil || !(v > 0)) && state == rollout.Green {
+			state, reason = rollout.Red, fmt.Sprintf("a value is %q, not greater than 0", safetext.Brief(text, maxValue))
+		}
+		if err != nil || math.IsNaN(v) {
+			return rollout.Red, reason, nil
+		}
+		if least == nil || v < *least {
+			least = &v
 		}
 	}
-	return rollout.Green, ""
+	return state, reason, least
 }

@@ -46,12 +46,15 @@ type Options struct {
 	Forge    *OnForge // nil: there is no forge
 }
 
+// mostPairs bounds the renderings that are compared for gates that ask what a promotion changes.
+const mostPairs = 2_000
+
 // Adapters returns what promotions of a session's repository need.
 func Adapters(s *session.Session, o Options) promote.Adapters {
 	local := review.Local{Session: s}
 	a := promote.Adapters{
 		Policy: &judge{s, review.Cached(local, o.Reviews, s.Runtime.Clock), o.Trunk, o.NoPolicy},
-		Checks: o.Checks,
+		Checks: o.Checks, Changes: compare.Differ(s.Hydrator, s.FingerprintKey(), mostPairs),
 	}
 	if f := o.Forge; f != nil {
 		a.Statuses = Statuses{f.Forge, f.Output}

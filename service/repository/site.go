@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/report"
@@ -43,7 +44,7 @@ func (w *Session) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, e
 		}
 	}
 	dry := promote.Request{
-		Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs),
+		Trunk: trunk, DryRun: true, Changes: compare.Differ(s.Hydrator, w.FingerprintKey(), planPairs),
 		CommandPrefix: "sluice",
 	}
 	if r.Posted != nil {

@@ -96,6 +96,7 @@ func verbs() []verb {
 		{groupRender, newPublish},
 		{groupPromote, newStatus},
 		{groupPromote, newHistory},
+		{groupPromote, newGate},
 		{groupFleet, newSite},
 		{groupFleet, newConform},
 		{groupPromote, newPromote},

@@ -42,7 +42,7 @@ func addCompletions(root *cobra.Command, o IO) {
 	}
 	arguments := map[string]completion{
 		"promote": first(promoted), "approve": first(promoted), "rollback": first(promoted), "halt": first(promoted),
-		"resume": first(promoted),
+		"resume": first(promoted), "gate test": first(promoted),
 		"status": first(environments), "history": first(environments), "freeze": first(targets),
 		"unfreeze": first(targets),
 		"diff":     first(n.spans), "affected": first(n.spans), "check": first(n.revisions),
@@ -56,7 +56,7 @@ func addCompletions(root *cobra.Command, o IO) {
 			}
 		}
 		if c.ValidArgsFunction == nil && len(c.ValidArgs) == 0 && !c.HasSubCommands() {
-			c.ValidArgsFunction = arguments[c.Name()]
+			c.ValidArgsFunction = arguments[strings.TrimPrefix(c.CommandPath(), root.Name()+" ")]
 			if c.ValidArgsFunction == nil {
 				c.ValidArgsFunction = completeNothing
 			}

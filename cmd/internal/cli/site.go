@@ -130,7 +130,7 @@ func (s *siteOptions) read(ctx context.Context, o IO, session *app.Session, trun
 	if err != nil {
 		return nil, err
 	}
-	r.DryRun, r.Changes = true, site.Differ(session.Hydrator, session.FingerprintKey(), planPairs)
+	r.DryRun, r.Changes = true, compare.Differ(session.Hydrator, session.FingerprintKey(), planPairs)
 	r.Adapters.Statuses = posted.Reader(now)
 	list, failed := promote.Run(ctx, session.Hydrator, r)
 	if ctx.Err() != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-gitops/sluice/fleet/expression"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/rollout"
 )
@@ -146,6 +147,26 @@ type gateEntry struct {
 	Since time.Time `json:"since,omitzero"`
 	// Until is when the gate may change without an event.
 	Until time.Time `json:"until,omitzero"`
+	// Terms are the parts of an expression that is not true.
+	Terms []termEntry `json:"terms,omitempty"`
+}
+
+// termEntry is a part of an expression.
+type termEntry struct {
+	// Text of the part.
+	Text string `json:"text"`
+	// Value of the part.
+	Value string `json:"value" jsonschema:"enum=true,enum=false,enum=unknown"`
+	// Facts that the part asks for, with their values.
+	Facts []string `json:"facts,omitempty"`
+}
+
+func termEntries(in []expression.Term) []termEntry {
+	var out []termEntry
+	for _, t := range in {
+		out = append(out, termEntry(t))
+	}
+	return out
 }
 
 // silentEntry is an app that has posted no commit status.
@@ -183,7 +204,7 @@ func followerEntries(running []promote.Running, promoted map[string]bool, only s
 func gateEntries(in []rollout.Gate) []gateEntry {
 	var out []gateEntry
 	for _, g := range in {
-		out = append(out, gateEntry{g.Name, string(g.State), g.Reason, g.Since, g.Until})
+		out = append(out, gateEntry{g.Name, string(g.State), g.Reason, g.Since, g.Until, termEntries(g.Terms)})
 	}
 	return out
 }

@@ -1,0 +1,122 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/expression"
+)
+
+// foresight is how far ahead the time is looked for at which an expression becomes true.
+const foresight = 7 * 24 * time.Hour
+
+// expressionGates evaluate the expressions of sluice.yaml.
+func (x *gatekeeper) expressionGates(w Proposal) []Gate {
+	if len(x.p.Gates) == 0 {
+		return nil
+	}
+	out := make([]Gate, 0, len(x.p.Gates))
+	facts := x.expressionFacts(w)
+	for _, one := range x.p.Gates {
+		g := Gate{Name: GateExpression + one.Name, State: Green, Reason: notOfFirst}
+		if !x.first() {
+			g = expressionGate(one, facts)
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func expressionGate(one fleet.GateExpression, facts *expression.Facts) Gate {
+	g := Gate{Name: GateExpression + one.Name, State: Green}
+	e, err := expression.Compile(one.Expr)
+	if err != nil {
+		g.State, g.Reason = Unknown, err.Error()
+		return g
+	}
+	result := e.Evaluate(facts)
+	if result.Open {
+		return g
+	}
+	g.Terms = e.Explain(facts)
+	if len(result.Unknown) > 0 {
+		g.State, g.Reason = Unknown, strings.Join(result.Unknown, "; ")
+		return g
+	}
+	g.State, g.Reason = Waiting, one.Message
+	if g.Reason == "" {
+		var parts []string
+		for _, t := range g.Terms {
+			if t.Value != "true" {
+				parts = append(parts, t.String())
+			}
+		}
+		g.Reason = "not true: " + strings.Join(parts, "; ")
+	}
+	if at, ok := e.Opens(facts, facts.Now.Add(foresight)); ok {
+		g.Until = at
+		g.Reason += "; if nothing else changes, it opens " + Stamp(at)
+	}
+	return g
+}
+
+// expressionFacts returns what expressions ask for.
+func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
+	out := &expression.Facts{Unknown: map[string]string{}}
+	if f := x.s.Facts; f != nil {
+		out.Commit, out.Changes, out.History = f.Commit, f.Changes, f.History
+		maps.Copy(out.Unknown, f.Unknown)
+	} else {
+		for _, name := range []string{"commit", "changes", "history"} {
+			out.Unknown[name] = "the proposal is not rendered yet"
+		}
+	}
+	out.Now = x.s.Now
+	out.Environment = expression.Environment{
+		Name: x.s.Environment.Name, Clusters: slices.Sorted(maps.Keys(x.clusters)), Runs: x.s.Running.Source.Commit,
+	}
+	out.Request = expression.Request{By: w.By, Reason: w.Reason, Apps: w.Apps, Workspaces: w.Workspaces}
+	if c := x.s.Candidate; c != nil {
+		out.Approvals.By = x.agreement.approvers(c.Tree, x.agreement.candidateAuthors(), false)
+		out.Approvals.Count = int64(len(out.Approvals.By))
+	} else {
+		out.Unknown["approvals"] = "the proposal is not rendered yet"
+	}
+	out.Upstreams = map[string]expression.Upstream{}
+	for _, name := range x.s.Environment.After {
+		i := slices.IndexFunc(x.s.Before, func(b Upstream) bool { return b.Name == name })
+		if i < 0 || x.s.Before[i].Foreign != "" {
+			out.Unknown["upstreams."+name] = "what it runs is not known"
+			continue
+		}
+		b, watch := x.s.Before[i], x.rec.Before[name]
+		one := expression.Upstream{Runs: b.Source.Commit}
+		if watch != nil && x.order.knows(b.Source) && x.order.contains(b.Source, w.Promoted, w.Apps) {
+			since := x.healthySince(w, watch)
+			if one.Healthy = x.upstreams.health(b).state == Green && !since.IsZero(); one.Healthy {
+				one.Soak = x.s.Now.Sub(since)
+			}
+		}
+		out.Upstreams[name] = one
+	}
+	out.Checks = map[string]expression.Check{}
+	for i, g := range checks(x.s, time.Time{}) {
+		name := x.p.Checks[i].Name
+		if g.State == Unknown {
+			out.Unknown["checks."+name] = g.Reason
+			continue
+		}
+		one := expression.Check{Green: g.State == Green, Reason: g.Reason}
+		n := slices.IndexFunc(x.s.Checks, func(r CheckResult) bool { return r.Name == name })
+		if v := x.s.Checks[n].Value; v != nil {
+			one.Value = *v
+		} else {
+			out.Unknown["checks."+name+".value"] = "it is no query of Prometheus, or has no number"
+		}
+		out.Checks[name] = one
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/expression"
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// gated is an environment that runs c1, after staging has run c2 for a day. c2 is rendered.
+func gated(gates ...fleet.GateExpression) rollout.Situation {
+	s := prod(fleet.Promotion{Mode: "auto", Gates: gates, Checks: []fleet.Check{{Name: "errors"}}})
+	s.Running = rollout.Running{Source: rollout.Source{Commit: "c1"}, Tree: "t1", Commit: "x1"}
+	s.Record.Ran = []rollout.PastState{{Source: rollout.Source{Commit: "c1"}, Tree: "t1", At: at().Add(-72 * time.Hour)}}
+	s.Record.Before = map[string]*rollout.UpstreamHistory{"staging": {Ran: []rollout.PastState{
+		{Source: rollout.Source{Commit: "c2"}, At: at().Add(-25 * time.Hour), Healthy: at().Add(-24 * time.Hour)},
+	}}}
+	s.Candidate = &rollout.Candidate{
+		Source: rollout.Source{Commit: "c2"}, Tree: "t2", Base: "x1", Policy: rollout.Green,
+	}
+	value := 0.25
+	s.Checks = []rollout.CheckResult{{Name: "errors", State: rollout.Green, Value: &value, At: at()}}
+	s.Facts = &expression.Facts{
+		Now: at(), Commit: expression.Commit{ID: "c2", Time: at().Add(-30 * time.Hour), Age: 30 * time.Hour},
+		Changes: expression.Changes{Changed: 2, Risk: "medium"}, Unknown: map[string]string{"commit.files": "too many"},
+	}
+	return s
+}
+
+func TestExpressionGates(t *testing.T) {
+	t.Parallel()
+	for expr, want := range map[string]string{
+		`upstreams.staging.soak >= duration("24h") && upstreams.staging.healthy`: "green",
+		`upstreams.staging.soak >= duration("30h")`:                              `waiting: not true: upstreams.staging.soak >= duration("30h"): false (upstreams.staging.soak = 24h0m0s); if nothing else changes, it opens 2026-03-27 16:00 UTC`,
+		`now.getHours("UTC") >= 14 && commit.age > duration("31h")`:              `opens 2026-03-27 14:00 UTC`,
+		`changes.risk == "low"`:                                                  `waiting: not true: changes.risk == "low": false (changes.risk = "medium")`,
+		`checks.errors.value < 0.5`:                                              "green",
+		`commit.files.size() > 3`:                                                "unknown: commit.files is not known: too many",
+		`approvals.count >= 1`:                                                   `waiting: not true: approvals.count >= 1: false (approvals.count = 0)`,
+		`environment.runs == "c1" && commit.id == "c2" && request.by == ""`:      "green",
+	} {
+		d, err := rollout.Decide(gated(fleet.GateExpression{Name: "own", Expr: expr}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, moves := "", false
+		for _, g := range d.Gates {
+			if g.Name == "gate/own" {
+				got = strings.TrimPrefix(g.String(), "gate/own: ")
+			}
+		}
+		for _, a := range d.Actions {
+			moves = moves || a.Kind == rollout.MoveEnvironment
+		}
+		if got == "" || !strings.Contains(got, want) || moves != (got == "green") {
+			t.Errorf("%s: %s (moves: %t), want %s", expr, got, moves, want)
+		}
+	}
+}
+
+// --now skips expressions, and the first state of an environment has none to wait for.
+func TestExpressionGatesDoNotApply(t *testing.T) {
+	t.Parallel()
+	closed := fleet.GateExpression{Name: "own", Expr: "false", Message: "never"}
+	s := gated(closed)
+	d, err := rollout.Decide(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.WaitsFor == "" || !strings.Contains(d.WaitsFor, "never") {
+		t.Errorf("it waits for %q", d.WaitsFor)
+	}
+	if s.Record, err = rollout.Apply(s.Record, rollout.Event{
+		Kind: rollout.EventPromote, By: "mia", At: at(), Now: true, Reason: "a hotfix", Source: rollout.Source{Commit: "c2"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]rollout.Situation{"--now": s, "first": first(closed)} {
+		d, err := rollout.Decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moves := false
+		for _, a := range d.Actions {
+			moves = moves || a.Kind == rollout.MoveEnvironment
+		}
+		if !moves {
+			t.Errorf("%s: %v, %s", name, d.Gates, d.WaitsFor)
+		}
+	}
+}
+
+func first(gate fleet.GateExpression) rollout.Situation {
+	s := gated(gate)
+	s.Running, s.Record.Ran, s.Candidate.Base = rollout.Running{}, nil, ""
+	return s
+}
