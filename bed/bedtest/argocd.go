@@ -34,26 +34,40 @@ metadata: {name: argocd-secret, namespace: argocd, labels: {app.kubernetes.io/pa
 stringData: {server.secretkey: of-a-server-for-tests-only}
 `
 
-// AddArgoCD makes the kinds of Argo CD known to an API server, and creates its namespace with Argo CD's own settings.
-func (k *Kubernetes) AddArgoCD(ctx context.Context) error {
+// AddArgoCDKinds makes the kinds of Argo CD known to an API server.
+func (k *Kubernetes) AddArgoCDKinds(ctx context.Context) error {
 	folder, err := part("argocd")
 	if err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"create", "namespace", ArgoCDNamespace},
-		{"apply", "--server-side", "-f", filepath.Join(folder, "crds")},
-		{"apply", "-n", ArgoCDNamespace, "--server-side", "-f", filepath.Join(folder, "config")},
+	if _, err := k.Kubectl(ctx, "", "apply", "--server-side", "-f", filepath.Join(folder, "crds")); err != nil {
+		return err
+	}
+	return k.established(ctx)
+}
+
+// AddArgoCD makes the kinds of Argo CD known to an API server, and creates its namespace with Argo CD's own settings.
+func (k *Kubernetes) AddArgoCD(ctx context.Context) error {
+	if err := k.AddArgoCDKinds(ctx); err != nil {
+		return err
+	}
+	folder, err := part("argocd")
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		input string
+		args  []string
+	}{
+		{"", []string{"create", "namespace", ArgoCDNamespace}},
+		{"", []string{"apply", "-n", ArgoCDNamespace, "--server-side", "-f", filepath.Join(folder, "config")}},
+		{ofArgoCDServer, []string{"apply", "--server-side", "-f", "-"}},
 	} {
-		if _, err := k.Kubectl(ctx, "", args...); err != nil {
+		if _, err := k.Kubectl(ctx, step.input, step.args...); err != nil {
 			return err
 		}
 	}
-	if err := k.established(ctx); err != nil {
-		return err
-	}
-	_, err = k.Kubectl(ctx, ofArgoCDServer, "apply", "--server-side", "-f", "-")
-	return err
+	return nil
 }
 
 // StartArgoCD starts the parts of Argo CD with their files in an empty folder: a Redis, the repo-server, the application

@@ -2,28 +2,18 @@ package bootstrap
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/bed/bedtest"
 )
 
-// crds are the kinds that bootstrap prints for Argo CD, without their schemas.
-func crds() string {
-	var out strings.Builder
-	for kind, plural := range map[string]string{"Application": "applications", "ApplicationSet": "applicationsets"} {
-		fmt.Fprintf(&out, "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %[2]s.argoproj.io}\n"+
-			"spec: {group: argoproj.io, scope: Namespaced, names: {kind: %[1]s, plural: %[2]s}, versions: [{name: v1alpha1, served: true, storage: true, "+
-			"schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n", kind, plural)
-	}
-	return out.String()
-}
-
 // Applied as the pages say, the printed objects take nothing away that a user has applied to the same objects before.
 func TestAPIServerKeepsWhatUsersApplied(t *testing.T) {
-	bedtest.Need(t, "kubernetes")
-	bedtest.Need(t, "flux")
+	for _, part := range []string{"kubernetes", "flux", "argocd"} {
+		bedtest.Need(t, part)
+	}
 	k, err := bedtest.StartKubernetes(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +27,8 @@ func TestAPIServerKeepsWhatUsersApplied(t *testing.T) {
 		}
 		return out
 	}
-	kubectl(crds(), "apply", "-f", "-")
-	if err := k.AddFluxKinds(t.Context()); err != nil { // with the schemas of Flux, which know no other fields
+	// with the schemas of Argo CD and Flux, which know no other fields
+	if err := errors.Join(k.AddArgoCDKinds(t.Context()), k.AddFluxKinds(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	// what a user has, and that kubectl has noted as applied

@@ -108,8 +108,9 @@ func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) O
 }
 
 // statuses returns the Provider and the Alert that write commit statuses. The expression gives each cluster its own
-// status, whose name does not depend on the Provider. The excluded events only report that Flux is waiting; Flux
-// would post them as success.
+// status, whose name does not depend on the Provider. The excluded events report that Flux is waiting, which it would
+// post as success, and what it has done so far, which it would post as pending. Flux posts the events of the same moment
+// in any order, so that pending could be the last status of an app that is healthy.
 func statuses(c *fleet.Cluster, o FluxOptions) []Object {
 	if o.Forge == None {
 		return nil
@@ -127,7 +128,10 @@ func statuses(c *fleet.Cluster, o FluxOptions) []Object {
 		"eventSources": []any{
 			map[string]any{"kind": "Kustomization", "name": "*", "matchLabels": map[string]any{LabelCluster: c.Name}},
 		},
-		"exclusionList": []any{"^Dependencies do not meet ready condition", "^Health checks canceled"},
+		"exclusionList": []any{
+			"^Dependencies do not meet ready condition", "^Health checks canceled", "^Health check passed in",
+			`^[A-Za-z0-9]+/[^ ]+ (created|configured|unchanged|deleted|skipped|unknown)(\n|$)`,
+		},
 	}
 	return []Object{provider, alert}
 }
