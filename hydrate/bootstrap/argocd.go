@@ -52,6 +52,14 @@ func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	switch {
+	case o.OCI && !f.Publishes():
+		return nil, errNoArtifacts
+	case o.OCI && o.ApplicationSet:
+		return nil, errors.New("an ApplicationSet cannot list the folders of an artifact: leave out --applicationset, or --oci")
+	case o.OCI: // Argo CD knows the digest that it synced, not the commit that a status belongs to
+		o.Forge = None
+	}
 	if o.Hub {
 		if err := checkHub(f, c); err != nil {
 			return nil, err
@@ -124,7 +132,11 @@ func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Obje
 	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}
 	to := destination(c, o)
 	to["namespace"] = p.namespace
-	out["spec"] = applicationSpec(f.ClusterBranch(c), fleet.AppDir(p.app.Name), to, o, o.Namespaces, p.delivery)
+	revision := f.ClusterBranch(c)
+	if o.OCI {
+		o.Repository.URL, revision = f.Artifact(c), f.ArtifactTag()
+	}
+	out["spec"] = applicationSpec(revision, fleet.AppDir(p.app.Name), to, o, o.Namespaces, p.delivery)
 	return out
 }
 
@@ -158,7 +170,7 @@ func destination(c *fleet.Cluster, o ArgoOptions) map[string]any {
 	return map[string]any{"server": "https://kubernetes.default.svc"}
 }
 
-func applicationSpec(branch, path string, to map[string]any, o ArgoOptions, createNamespace bool,
+func applicationSpec(revision, path string, to map[string]any, o ArgoOptions, createNamespace bool,
 	d fleet.Delivery,
 ) map[string]any {
 	defaults := []string{"ServerSideApply=true"}
@@ -171,7 +183,7 @@ func applicationSpec(branch, path string, to map[string]any, o ArgoOptions, crea
 	}
 	return map[string]any{
 		"project":     cmp.Or(d.Project, o.Project, "default"),
-		"source":      map[string]any{"repoURL": o.Repository.URL, "targetRevision": branch, "path": path},
+		"source":      map[string]any{"repoURL": o.Repository.URL, "targetRevision": revision, "path": path},
 		"destination": to,
 		"syncPolicy": map[string]any{
 			"automated":   map[string]any{"prune": true, "selfHeal": true},

@@ -1,4 +1,4 @@
-// Package bootstrap returns the objects with which Flux or Argo CD syncs a cluster's branch.
+// Package bootstrap returns the objects with which Flux or Argo CD syncs a cluster's branch, or its artifact.
 //
 // It is pure: it maps a fleet and options to objects, reads no repository and opens no connection. Equal input gives
 // equal bytes. No object holds a secret; it refers to a Secret or a key that the user creates. Each app that the
@@ -10,6 +10,7 @@ package bootstrap
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/yaml"
@@ -33,7 +34,12 @@ type Options struct {
 	Forge      Forge  // forge that gets commit statuses, as Repository.ForgeOf returns it: GitHub, GitLab, Gitea or None
 	Namespace  string // of the objects
 	Namespaces bool   // also return the namespaces of apps
+	OCI        bool   // sync the artifact of the cluster (spec.output.oci) in place of its branch
+	Insecure   bool   // the registry of artifacts has no TLS
 }
+
+// errNoArtifacts means that a fleet has no artifacts to sync.
+var errNoArtifacts = errors.New("the fleet has no spec.output.oci, so there are no artifacts to sync: add it, or leave out --oci")
 
 // YAML encodes objects as a stream of documents.
 func YAML(objects []Object) ([]byte, error) {

@@ -19,8 +19,8 @@ const (
 // FluxOptions are the options of Flux's objects.
 type FluxOptions struct {
 	Options
-	Name           string        // of the GitRepository, the Provider, the Alert and the Receiver
-	Secret         string        // with the credentials that read the repository; "" for a public one
+	Name           string        // of the source, the Provider, the Alert and the Receiver
+	Secret         string        // with the credentials that read the source; "" for a public one
 	StatusSecret   string        // with the token that writes commit statuses
 	ReceiverSecret string        // with the token of the Receiver; "" for no Receiver
 	Interval       time.Duration // between two fetches of the branch
@@ -38,8 +38,8 @@ func (o FluxOptions) Check() error {
 	return checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret)
 }
 
-// Flux returns the objects with which Flux syncs a cluster: a GitRepository for its branch, a Kustomization for each
-// app, and a Provider and an Alert that write the commit statuses kustomization/<app>/<cluster> on the rendered
+// Flux returns the objects with which Flux syncs a cluster: a GitRepository for its branch or an OCIRepository for its
+// artifact, a Kustomization for each app, and a Provider and an Alert that write the commit statuses kustomization/<app>/<cluster> on the rendered
 // commits.
 func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 	if err := o.Check(); err != nil {
@@ -49,16 +49,11 @@ func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.OCI && !f.Publishes() {
+		return nil, errNoArtifacts
+	}
 	labels := map[string]any{LabelCluster: c.Name}
-	source := object(fluxSource, "GitRepository", o.Namespace, o.Name, labels)
-	spec := map[string]any{
-		"url": o.Repository.URL, "ref": map[string]any{"branch": f.ClusterBranch(c)},
-		"interval": o.Interval.String(), "timeout": "1m0s",
-	}
-	if o.Secret != "" {
-		spec["secretRef"] = map[string]any{"name": o.Secret}
-	}
-	source["spec"] = spec
+	source := fluxSourceOf(f, c, o)
 	var out []Object
 	if o.Namespaces {
 		out = namespaces(list, o.Namespace)
@@ -73,11 +68,39 @@ func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 		receiver["spec"] = map[string]any{
 			"type":      "generic-hmac",
 			"secretRef": map[string]any{"name": o.ReceiverSecret},
-			"resources": []any{map[string]any{"apiVersion": fluxSource, "kind": "GitRepository", "name": o.Name}},
+			"resources": []any{map[string]any{"apiVersion": fluxSource, "kind": o.sourceKind(), "name": o.Name}},
 		}
 		out = append(out, receiver)
 	}
 	return out, nil
+}
+
+// sourceKind is the kind of the source that Kustomizations name.
+func (o FluxOptions) sourceKind() string {
+	if o.OCI {
+		return "OCIRepository"
+	}
+	return "GitRepository"
+}
+
+// fluxSourceOf returns the source of a cluster: its branch, or its artifact.
+func fluxSourceOf(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) Object {
+	out := object(fluxSource, o.sourceKind(), o.Namespace, o.Name, map[string]any{LabelCluster: c.Name})
+	spec := map[string]any{
+		"url": o.Repository.URL, "ref": map[string]any{"branch": f.ClusterBranch(c)},
+		"interval": o.Interval.String(), "timeout": "1m0s",
+	}
+	if o.OCI {
+		spec["url"], spec["ref"] = f.Artifact(c), map[string]any{"tag": f.ArtifactTag()}
+		if o.Insecure {
+			spec["insecure"] = true
+		}
+	}
+	if o.Secret != "" {
+		spec["secretRef"] = map[string]any{"name": o.Secret}
+	}
+	out["spec"] = spec
+	return out
 }
 
 func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) Object {
@@ -88,7 +111,7 @@ func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) O
 		metadata["annotations"] = toAny(p.delivery.Annotations)
 	}
 	spec := map[string]any{
-		"sourceRef": map[string]any{"kind": "GitRepository", "name": o.Name},
+		"sourceRef": map[string]any{"kind": o.sourceKind(), "name": o.Name},
 		"path":      "./" + fleet.AppDir(p.app.Name),
 		"prune":     true, "wait": true,
 		"interval": "10m0s", "retryInterval": "30s", "timeout": o.Timeout.String(),

@@ -43,6 +43,7 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 	f.BoolVar(&b.Namespaces, "create-namespaces", true, "create the Namespaces of the apps")
 	f.StringVar(&b.part, "part", partObjects, "`part` to print: objects, namespaces or, for Argo CD, notifications")
 	completeFlag(c, "part", cobra.FixedCompletions(parts(), cobra.ShellCompDirectiveNoFileComp))
+	f.BoolVar(&b.OCI, "oci", false, "sync the OCI artifact of the cluster (spec.output.oci) in place of its branch")
 	c.MarkFlagsMutuallyExclusive("out", "output")
 	completeFlag(c, "forge", cobra.FixedCompletions(bootstrap.Forges(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -88,17 +89,23 @@ func newBootstrapFlux(o IO) *cobra.Command {
 an Alert that write commit statuses (kustomization/<app>/<cluster>), which promotions can wait for. Apply the objects to the
 cluster with --server-side, and again when apps are added or removed. The command contacts no cluster and no forge.
 
+With --oci, an OCIRepository takes the place of the GitRepository, and the default of --secret is sluice-oci: see docs/oci.md.
+
 Namespaces are a part of their own, because kubectl apply removes labels that you applied to them. Create the Secrets that the
 objects name yourself: see docs/flux.md.`,
 		Example: `  sluice bootstrap flux --cluster eu-west-1a --part namespaces | kubectl --context eu-west-1a create -f -
   sluice bootstrap flux --cluster eu-west-1a | kubectl --context eu-west-1a apply --server-side --field-manager sluice -f -
   sluice bootstrap flux --out clusters-flux                       # a file for each cluster
   sluice bootstrap flux --cluster eu-west-1a --url ssh://git@git.example.com/acme/fleet --secret fleet-ssh --forge gitlab
-  sluice bootstrap flux --cluster eu-west-1a --receiver receiver-token`,
+  sluice bootstrap flux --cluster eu-west-1a --receiver receiver-token
+  sluice bootstrap flux --cluster eu-west-1a --oci`,
 		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return b.run(c.Context(), o, func(fl *fleet.Fleet, cluster *fleet.Cluster) ([]bootstrap.Object, error) {
 				f.Options = b.Options
+				if f.OCI && !c.Flags().Changed("secret") {
+					f.Secret = "sluice-oci" //nolint:gosec // the name of a Secret
+				}
 				if err := f.Check(); err != nil {
 					return nil, &exitError{ExitUsage, err}
 				}
@@ -129,6 +136,9 @@ func newBootstrapArgoCD(o IO) *cobra.Command {
 an Application of every folder of the branch. --part notifications prints a patch of argocd-notifications-cm, so that Argo CD
 writes commit statuses (argocd/<app>/<cluster>), which promotions can wait for. The command contacts no cluster and no forge.
 
+With --oci, Applications have an oci:// source, which Argo CD reads since version 3.1, and there are no notifications: see
+docs/oci.md.
+
 Argo CD orders waves among the Applications of one parent only: see docs/argocd.md, which also names the Secrets to create.`,
 		Example: `  sluice bootstrap argocd --cluster eu-west-1a | kubectl --context eu-west-1a apply --server-side --field-manager sluice -n argocd -f -
   sluice bootstrap argocd --cluster eu-west-1a --part notifications | kubectl -n argocd patch configmap argocd-notifications-cm --type merge --patch-file /dev/stdin
@@ -137,6 +147,9 @@ Argo CD orders waves among the Applications of one parent only: see docs/argocd.
 		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			ordered := false
+			if b.OCI { // Argo CD knows no commit of an artifact that a status could belong to
+				b.forge = string(bootstrap.None)
+			}
 			err := b.run(c.Context(), o, func(fl *fleet.Fleet, cluster *fleet.Cluster) ([]bootstrap.Object, error) {
 				a.Options = b.Options
 				if err := a.Check(); err != nil {
@@ -192,6 +205,10 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 		if err := os.MkdirAll(b.dir, 0o755); err != nil { //nolint:gosec // the files hold no secret
 			return err
 		}
+	}
+	if f.Publishes() {
+		host, _, _ := strings.Cut(strings.TrimPrefix(f.Artifacts(), "oci://"), "/")
+		b.Insecure = slices.Contains(b.PlainHTTP, host)
 	}
 	for _, c := range chosen {
 		list, err := objects(f, c)
