@@ -23,6 +23,22 @@ type Capabilities struct {
 	APIVersions []string // as group/version or group/version/Kind
 }
 
+// Raise is a version of Kubernetes that clusters get which have an older one.
+type Raise struct {
+	KubeVersion string                              // such as 1.34.0
+	Served      func(apiVersions []string) []string // the APIs of a list that the version still serves
+}
+
+// raise gives a cluster the version, if its own is of an older minor version.
+func (r *Raise) raise(c *Cluster) {
+	to, err := semver.NewVersion(r.KubeVersion)
+	own, failed := semver.NewVersion(c.ChartVersion())
+	if err != nil || failed != nil || own.Major() > to.Major() || own.Major() == to.Major() && own.Minor() >= to.Minor() {
+		return
+	}
+	c.KubeVersion, c.APIVersions = r.KubeVersion, r.Served(c.APIVersions)
+}
+
 // CapabilitiesDir has a file for each cluster whose capabilities a user wrote with the command of `sluice
 // capabilities`.
 const CapabilitiesDir = "capabilities"
@@ -116,6 +132,9 @@ func (l *loader) capabilities(c *Cluster, own string, doc document, at ...string
 	c.KubeVersion = cmp.Or(l.assumed.KubeVersion, c.KubeVersion)
 	if len(l.assumed.APIVersions) > 0 { // the list may belong to a file, which is decoded once
 		c.APIVersions = slices.Concat(c.APIVersions, l.assumed.APIVersions)
+	}
+	if l.raised != nil {
+		l.raised.raise(c)
 	}
 }
 

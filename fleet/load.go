@@ -110,6 +110,7 @@ type Loader struct {
 	Mounts   Mounts       // reads other repositories; nil makes targets that need one fail
 	Detect   bool         // asks the importer for a sluice.yaml where the tree has none
 	Assumed  Capabilities // of every cluster: the version instead of its own, and APIs beyond its own
+	Raised   *Raise       // of clusters with an older version; nil raises none
 	// Warn finds what has no effect in a fleet whose declarations are valid, as check.Effects does; nil finds nothing.
 	// What it finds comes with the fleet, and an error makes the fleet or a workspace invalid.
 	Warn func(*Fleet) Problems
@@ -123,7 +124,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	}
 	linked := &linkTree{Tree: tree, reads: &readFiles{names: map[string]bool{}}}
 	l := loader{
-		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed,
+		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed, raised: o.Raised,
 		tree: linked, cache: cache,
 		fleet: &Fleet{
 			tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{},
@@ -184,6 +185,7 @@ type loader struct {
 	mounts       Mounts
 	detect       bool
 	assumed      Capabilities
+	raised       *Raise
 	described    map[string]bool // names of the files in capabilities/; nil before they are listed
 	tree         *linkTree
 	cache        *Cache

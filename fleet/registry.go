@@ -79,6 +79,7 @@ func (fc fleetChecks) all() {
 		fc.errorf(doc, []string{"spec", "safety", "maxDeletions"}, "such as 20% or 50", "%v", err)
 	}
 	fc.risk()
+	fc.upgrades()
 	fc.routine()
 	fc.patterns(fc.fleet.Spec.Images.MustExist, "images", "mustExist")
 	fc.review()

@@ -66,8 +66,59 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Routine *Routine `json:"routine,omitempty"`
 	// Images says which images of containers a review looks for in their registries.
 	Images Images `json:"images,omitzero"`
+	// Upgrades is what `sluice upgrade plan` and reviews know of versions, beside what Sluice knows itself.
+	Upgrades Upgrades `json:"upgrades,omitzero"`
 	// Review says which labels Sluice sets on merge requests, and whose reviews it asks for. Default: none.
 	Review Review `json:"review,omitzero"`
+}
+
+// Upgrades is what a fleet knows of versions of Kubernetes.
+type Upgrades struct {
+	// Addons say which versions of Kubernetes components work with. The first entry that fits an image counts, and those
+	// of the fleet come before those of Sluice.
+	Addons []UpgradeAddon `json:"addons,omitempty"`
+	// APIs that go with a version of Kubernetes, such as those of an add-on that a platform removes with it.
+	APIs []UpgradeAPI `json:"apis,omitempty"`
+}
+
+// UpgradeAddon says which versions of Kubernetes a component works with. Its version is the tag of its image.
+type UpgradeAddon struct {
+	// Name of the component, for messages.
+	Name string `json:"name" jsonschema:"required"`
+	// Images are the last parts of repositories, such as cilium/cilium, so that a mirror counts too. A part may have `*`.
+	Images []string `json:"images" jsonschema:"required"`
+	// Versions of the component that the entry is about, such as `>=1.18 <1.19`. Default: all.
+	Versions string `json:"versions,omitempty"`
+	// Kubernetes are the versions that it works with, such as `>=1.30 <=1.33`. Either this or skew.
+	Kubernetes string `json:"kubernetes,omitempty"`
+	// Skew is how many minor versions the component may be away from the cluster.
+	Skew *UpgradeSkew `json:"skew,omitempty"`
+	// Advice makes the entry a warning, which blocks no upgrade. Default: false.
+	Advice bool `json:"advice,omitempty"`
+	// Source is the address of the document that says it.
+	Source string `json:"source,omitempty"`
+}
+
+// UpgradeSkew is how many minor versions a component may be away from the cluster.
+type UpgradeSkew struct {
+	// Older than the cluster. Default: 0.
+	Older int `json:"older,omitempty"`
+	// Newer than the cluster. Default: 0.
+	Newer int `json:"newer,omitempty"`
+}
+
+// UpgradeAPI is a version of a kind with its end of life.
+type UpgradeAPI struct {
+	// APIVersion of the kind, such as example.com/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required"`
+	// Kind of the objects.
+	Kind string `json:"kind" jsonschema:"required"`
+	// DeprecatedIn is the version of Kubernetes that deprecates it, such as 1.33.
+	DeprecatedIn string `json:"deprecatedIn,omitempty"`
+	// RemovedIn is the version of Kubernetes that no longer serves it, such as 1.36.
+	RemovedIn string `json:"removedIn,omitempty"`
+	// Replacement is what to use instead, such as `example.com/v1 Widget`.
+	Replacement string `json:"replacement,omitempty"`
 }
 
 // Images says which images of containers a review looks for in their registries.

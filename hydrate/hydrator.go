@@ -99,6 +99,14 @@ func (h *Hydrator) WithSource(remote gitstore.Branches) *Hydrator {
 	return &out
 }
 
+// Raising returns a Hydrator for which clusters with an older version of Kubernetes have another one; see fleet.Loader.
+// It shares renderings with h. It must not write a branch.
+func (h *Hydrator) Raising(to fleet.Raise) *Hydrator {
+	out := *h
+	out.sources = h.sources.Raising(to)
+	return &out
+}
+
 // DetectImport returns a sluice.yaml for a repository of another tool that has none. It returns nil if the repository
 // is not one.
 func (h *Hydrator) DetectImport(ctx context.Context, tree gitstore.Hash) ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/yannh/kubeconform/pkg/resource"
 	"github.com/yannh/kubeconform/pkg/validator"
 
+	"github.com/sluice-gitops/sluice/policy/lifecycle"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -50,7 +51,7 @@ func (c *schemaCheck) scope(s *Subject, o *Object) string {
 	if manifest.GroupOf(o.Object.APIVersion()) != "" && c.crds.of(s.Cluster.Name, kindOf(o.Object)) != nil {
 		return "" // customCheck validates it
 	}
-	version, ok := parseMinor(s.Cluster.KubeVersion)
+	version, ok := lifecycle.ParseMinor(s.Cluster.KubeVersion)
 	if !ok {
 		return o.Key + "\x00?"
 	}
@@ -78,7 +79,7 @@ func (c *schemaCheck) bySchema(ctx context.Context, s *Subject, o *Object) ([]br
 		c.notes.add("of built-in kinds only the types of values were checked: schemas are switched off", "")
 		return nil, nil
 	}
-	version, ok := parseMinor(s.Cluster.KubeVersion)
+	version, ok := lifecycle.ParseMinor(s.Cluster.KubeVersion)
 	if !ok {
 		c.notes.add("schemas were not checked on clusters without a Kubernetes version (set kubeVersion of the cluster or its class)", s.Cluster.Name)
 		return nil, nil
@@ -111,13 +112,13 @@ func (c *schemaCheck) bySchema(ctx context.Context, s *Subject, o *Object) ([]br
 }
 
 // missing adds a note that a schema is not available. It returns any other error.
-func (c *schemaCheck) missing(o manifest.Object, what string, version minor, err error) error {
+func (c *schemaCheck) missing(o manifest.Object, what string, version lifecycle.Minor, err error) error {
 	switch {
 	case errors.Is(err, ErrNoSchema) && manifest.BuiltinScope(kindOf(o)) == manifest.ScopeUnknown:
 		c.notes.add("not checked: neither a CustomResourceDefinition in the fleet nor a schema describes the kind",
 			what)
 	case errors.Is(err, ErrNoSchema):
-		if _, known := lifecycleOf(o.APIVersion(), o.Kind()); !known {
+		if _, known := lifecycle.Of(o.APIVersion(), o.Kind()); !known {
 			c.notes.add(fmt.Sprintf("only the types of values were checked: Kubernetes %s has no schema of the kind",
 				version), what)
 		}
@@ -148,7 +149,7 @@ func (c *schemaCheck) validator(folder, version string, strict bool) (validator.
 	return v, nil
 }
 
-func schemaBreaches(o manifest.Object, version minor, r validator.Result) []breach {
+func schemaBreaches(o manifest.Object, version lifecycle.Minor, r validator.Result) []breach {
 	var out []breach
 	for _, e := range r.ValidationErrors {
 		path, value := follow(o, strings.Split(strings.TrimPrefix(e.Path, "/"), "/"))

@@ -190,9 +190,12 @@ func (b *Bundle) charts() bool {
 // Digest returns the digest of the bundle: bundles with equal digests give equal renderings.
 func (b *Bundle) Digest() string {
 	h := digester{sha256.New()}
-	h.text(b.Namespace, b.KubeVersion)
-	h.number(len(b.APIVersions))
-	h.text(b.APIVersions...)
+	h.text(b.Namespace)
+	if b.charts() { // nothing else sees the capabilities of the cluster
+		h.text(b.KubeVersion)
+		h.number(len(b.APIVersions))
+		h.text(b.APIVersions...)
+	}
 	h.number(len(b.Sources))
 	for i := range b.Sources {
 		h.source(&b.Sources[i])

@@ -185,6 +185,15 @@ func (b *Breach) text(name naming) string {
 	return strings.Join(out, " ")
 }
 
+// Words names the object, its app, the clusters and the file of a breach.
+func (b *Breach) Words() string {
+	out := b.text(func(s string) string { return s })
+	if b.File != "" {
+		out += " in " + b.File
+	}
+	return out
+}
+
 func fileLine(f *Finding) string {
 	if f.File == "" || f.Line <= 0 {
 		return f.File

@@ -86,6 +86,7 @@ func (m *markdown) body(limit int) string {
 	withheld := m.take(m.withheld(), 2) + m.take(m.files(false), 4)
 	cautions := m.take(m.cautions(), 2)
 	rollout := m.take(m.rollout(), 4)
+	upgrade := m.take(m.upgrade(), 4)
 	m.left -= 4 * roomForMore // for the parts after the apps
 	apps, noise := m.apps()
 	m.left += 3 * roomForMore
@@ -100,7 +101,7 @@ func (m *markdown) body(limit int) string {
 	}
 	notes := m.notes()
 	cut := m.cutLine()
-	out := top + companions + errors + cautions + withheld + rollout + findings + apps + noise + groups + resolved +
+	out := top + companions + errors + cautions + withheld + rollout + upgrade + findings + apps + noise + groups + resolved +
 		warnings + log + notes + cut + foot
 	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within text from outside: each of its lines has a mark
 	if size(out) > limit {                          // the headline, links and counts alone exceed the limit

@@ -50,6 +50,8 @@ type Review struct {
 	Companions []Companion `json:"companions,omitempty"`
 	// Pins are the other repositories that the change of sluice.lock pins to other commits, by name.
 	Pins []Pin `json:"pins,omitempty"`
+	// Upgrade is what the change means for clusters that it gives a newer version of Kubernetes; nil if it gives none.
+	Upgrade *Upgrade `json:"upgrade,omitempty"`
 	// Waits is what the merge request waits for although the change itself may be merged; "" if it waits for nothing.
 	Waits  string      `json:"waits,omitempty"`
 	Marker *MarkerInfo `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest

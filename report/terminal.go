@@ -37,6 +37,9 @@ func Terminal(w io.Writer, r *Review, o TerminalOptions) {
 	t.errors()
 	t.cautions()
 	t.withheld()
+	if r.Upgrade != nil {
+		t.upgrade(r.Upgrade)
+	}
 	t.findings()
 	t.apps()
 	t.groups()

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review/upgrade"
 )
 
 // Local reviews in this process, with what a session may read.
@@ -91,6 +92,11 @@ func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r c
 			Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
 			Hint:    "run `sluice deps lock` and commit the file", File: fetch.LockFile,
 		})
+	}
+	if !r.TargetsOnly {
+		if out.Upgrade, err = upgrade.Of(ctx, c); err != nil {
+			return fmt.Errorf("upgrade: %w", err)
+		}
 	}
 	if images != nil {
 		if err := missingImages(ctx, images, c, &out.Findings); err != nil {

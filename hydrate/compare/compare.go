@@ -82,6 +82,14 @@ func (c *Comparison) Notes() []string {
 	return append(slices.Clone(c.notes), c.run.reader.Notes()...)
 }
 
+// BaseFleet returns the fleet of the base; nil unless two commits with valid fleets were compared.
+func (c *Comparison) BaseFleet() *fleet.Fleet {
+	if c.run == nil || c.run.views[0] == nil {
+		return nil
+	}
+	return c.run.views[0].Fleet
+}
+
 // HeadFleet returns the fleet of the head.
 func (c *Comparison) HeadFleet() *fleet.Fleet { return c.run.views[1].Fleet }
 
@@ -138,6 +146,9 @@ func (c *Comparison) Read(ctx context.Context, t *Target, files []objects.File) 
 
 // Object is an object and the file that holds it, as app/file.
 type Object = objects.Object
+
+// File is a file of a target's tree.
+type File = objects.File
 
 // Run compares two states. The caller closes the comparison.
 func Run(ctx context.Context, h *hydrate.Hydrator, r Request) (*Comparison, error) {

@@ -41,7 +41,7 @@ type Reader struct {
 	mu    sync.Mutex
 	views *lru.Cache[*View] // by the bytes of the tree's hash; with mu held, only one caller reads a tree
 	loads int               // since the loader's cache was last emptied
-	slow  slowCommits
+	slow  *slowCommits
 }
 
 // Limits of the caches, for a long-running service.
@@ -59,7 +59,7 @@ func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *R
 	}
 	views := lru.New[*View](maxViews)
 	return &Reader{
-		store: store, archives: archives, views: views,
+		store: store, archives: archives, views: views, slow: &slowCommits{},
 		loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer, Warn: check.Effects},
 	}
 }
@@ -77,6 +77,18 @@ func (r *Reader) Detecting() *Reader {
 func (r *Reader) Assuming(c fleet.Capabilities) *Reader {
 	r.loader.Assumed = c
 	return r
+}
+
+// Raising returns a reader of the same commits in which clusters with an older version of Kubernetes have another one;
+// see fleet.Loader. The readers share decoded files. Call it after the other methods that change a reader, and only for
+// verbs that write nothing.
+func (r *Reader) Raising(to fleet.Raise) *Reader {
+	loader := r.loader
+	loader.Raised = &to
+	return &Reader{
+		store: r.store, archives: r.archives, loader: loader, credentials: r.credentials, alone: r.alone, only: r.only,
+		trust: r.trust, pinner: r.pinner, commits: r.commits, slow: r.slow, views: lru.New[*View](maxViews),
+	}
 }
 
 // Remembering makes the reader keep imports in m between runs, if they run in worker processes. It returns the reader.
@@ -172,7 +184,7 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	m := &mounts{
 		store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks),
 		credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree,
-		exact: exactCommits{store: r.store, commits: r.fetcher(), slow: &r.slow, outages: lost, left: patience},
+		exact: exactCommits{store: r.store, commits: r.fetcher(), slow: r.slow, outages: lost, left: patience},
 		found: map[string]gitstore.Hash{}, missing: map[string]error{},
 	}
 	f, problems := r.moved(ctx, m.snap)

@@ -125,8 +125,9 @@ func forbidden() map[string][]string {
 
 		"policy/...": append(own("gitstore", "fleet", "importer", "rollout", "report", "hydrate", "promote",
 			"review", "bot", "webhook", "site", "service", "cmd"), goGit),
-		"policy":         own("renderer/helm", "renderer/kustomize"),
-		"policy/schemas": own("renderer/helm", "renderer/kustomize", "renderer/worker"),
+		"policy":           own("renderer/helm", "renderer/kustomize"),
+		"policy/lifecycle": append(own("policy/schemas", "policy/confine", "renderer/helm", "renderer/kustomize"), helm),
+		"policy/schemas":   own("renderer/helm", "renderer/kustomize", "renderer/worker"),
 
 		"hydrate/...":           own("bot", "webhook", "site", "service", "cmd", "gitstore/worktree"),
 		"hydrate":               own("policy", "promote", "hydrate/verify"),
@@ -191,8 +192,9 @@ func forbidden() map[string][]string {
 		"bot/triage":       append(own("gitstore", "policy", "renderer/helm"), goGit),
 		"bot/queue":        append(own("fleet", "gitstore", "hydrate", "renderer", "policy"), goGit, helm),
 		// the types of Kubernetes, which diff reads, import net/http
-		"report": append(own("gitstore", "policy", "renderer/helm"), goGit),
-		"review": own("bot", "promote", "service"),
+		"report":         append(own("gitstore", "policy", "renderer/helm"), goGit),
+		"review":         own("bot", "promote", "service"),
+		"review/upgrade": own("review", "policy/schemas", "policy/confine", "hydrate/enforce", "bot", "promote", "service"),
 
 		"site/...":     append(own("service", "webhook", "cmd", "bot/forge"), "net/http/httptest"),
 		"site":         own("bot/queue"),

@@ -48,6 +48,9 @@ var shared = sync.OnceValues(func() (*assets, error) { //nolint:gochecknoglobals
 	if err == nil {
 		_, err = t.New("trial").Parse(trialHTML)
 	}
+	if err == nil {
+		_, err = t.New("upgrade").Parse(upgradeHTML)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("HTML page: %w", err)
 	}

@@ -85,6 +85,7 @@ func verbs() []verb {
 		{groupFleet, newWhere},
 		{groupFleet, newExplain},
 		{groupFleet, newCapabilities},
+		{groupFleet, newUpgrade},
 		{groupFleet, newDeps},
 		{groupFleet, newPolicy},
 		{groupRender, newRender},

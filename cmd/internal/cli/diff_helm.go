@@ -21,18 +21,25 @@ func (d *diffOptions) otherHelm(ctx context.Context, s *app.Session, out *compar
 	if d.helm != fleet.Helm3 && d.helm != fleet.Helm4 {
 		return usagef("--helm is 3 or 4, not %d", d.helm)
 	}
+	return otherFleet(ctx, s, "--helm", func(text []byte) ([]byte, error) { return withHelm(text, d.helm) }, out)
+}
+
+// otherFleet makes a request compare its head with itself as if sluice.yaml had another text. The flag is for messages.
+func otherFleet(ctx context.Context, s *app.Session, flag string, edit func([]byte) ([]byte, error),
+	out *compare.Request,
+) error {
 	v, err := s.Open(ctx, out.Head.Tree)
 	if err != nil {
 		return err
 	}
 	if v.Fleet.Detected {
-		return usagef("--helm changes sluice.yaml, and this repository has none: write it with `sluice import --detect`")
+		return usagef("%s changes sluice.yaml, and this repository has none: write it with `sluice import --detect`", flag)
 	}
 	text, err := s.Store.Snapshot(ctx, out.Head.Tree).ReadFile(fleet.File)
 	if err != nil {
 		return err
 	}
-	if text, err = withHelm(text, d.helm); err != nil {
+	if text, err = edit(text); err != nil {
 		return err
 	}
 	tree, err := s.Store.Replace(ctx, out.Head.Tree, fleet.File, text)
@@ -46,8 +53,35 @@ func (d *diffOptions) otherHelm(ctx context.Context, s *app.Session, out *compar
 	return nil
 }
 
-// withHelm returns the text of a valid sluice.yaml with another version of Helm. The documents beside the fleet stay.
+// withHelm returns the text of a valid sluice.yaml with another version of Helm.
 func withHelm(text []byte, version int) ([]byte, error) {
+	number := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.Itoa(version)}
+	return withSpec(text, func(spec *yaml.Node) {
+		set(spec, "helm", number)
+		if imports := entry(spec, "import"); imports != nil {
+			for _, one := range imports.Content {
+				set(one, "helm", number)
+			}
+		}
+	})
+}
+
+// withArgoCD returns the text of a valid sluice.yaml with another version of Argo CD.
+func withArgoCD(text []byte, version string) ([]byte, error) {
+	word := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: version, Style: yaml.DoubleQuotedStyle}
+	return withSpec(text, func(spec *yaml.Node) {
+		if imports := entry(spec, "import"); imports != nil {
+			for _, one := range imports.Content {
+				if argocd := entry(one, "argocd"); argocd != nil {
+					set(argocd, "version", word)
+				}
+			}
+		}
+	})
+}
+
+// withSpec returns the text of a valid sluice.yaml whose spec was edited. The documents beside the fleet stay.
+func withSpec(text []byte, edit func(spec *yaml.Node)) ([]byte, error) {
 	var out bytes.Buffer
 	in, encoder := yaml.NewDecoder(bytes.NewReader(text)), yaml.NewEncoder(&out)
 	for {
@@ -64,13 +98,7 @@ func withHelm(text []byte, version int) ([]byte, error) {
 			continue // an empty document
 		}
 		if kind := entry(doc.Content[0], "kind"); kind != nil && kind.Value == "Fleet" {
-			spec := entry(doc.Content[0], "spec")
-			set(spec, version)
-			if imports := entry(spec, "import"); imports != nil {
-				for _, one := range imports.Content {
-					set(one, version)
-				}
-			}
+			edit(entry(doc.Content[0], "spec"))
 		}
 		if err := encoder.Encode(&doc); err != nil {
 			return nil, err
@@ -88,13 +116,11 @@ func entry(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// set sets the key helm of a mapping.
-func set(mapping *yaml.Node, version int) {
-	text := strconv.Itoa(version)
-	if has := entry(mapping, "helm"); has != nil {
-		*has = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: text}
+// set sets a key of a mapping.
+func set(mapping *yaml.Node, key string, value yaml.Node) {
+	if has := entry(mapping, key); has != nil {
+		*has = value
 		return
 	}
-	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "helm"},
-		&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: text})
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &value)
 }

@@ -133,11 +133,16 @@ func (f reportFiles) write(rev *report.Review) error {
 }
 
 func writeReport(name string, rev *report.Review, write func(io.Writer, *report.Review) error) error {
+	return createFile(name, func(w io.Writer) error { return write(w, rev) })
+}
+
+// createFile creates or replaces a file that the user names.
+func createFile(name string, write func(io.Writer) error) error {
 	file, err := os.Create(name) //nolint:gosec // the path comes from the user
 	if err != nil {
 		return err
 	}
-	if err := write(file, rev); err != nil {
+	if err := write(file); err != nil {
 		_ = file.Close() // the first error is returned
 		return err
 	}
