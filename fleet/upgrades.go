@@ -27,7 +27,8 @@ func (fc fleetChecks) upgrades() {
 			fc.errorf(fc.file, at, "add removedIn or deprecatedIn, such as 1.36", "%s %s has no end of life", a.APIVersion,
 				a.Kind)
 		}
-		for field, version := range map[string]string{"deprecatedIn": a.DeprecatedIn, "removedIn": a.RemovedIn} {
+		for _, pair := range [][2]string{{"deprecatedIn", a.DeprecatedIn}, {"removedIn", a.RemovedIn}} {
+			field, version := pair[0], pair[1]
 			if version != "" && (CheckKubeVersion(version) != nil || !strings.Contains(version, ".")) {
 				fc.errorf(fc.file, append(at, field), "such as 1.36", "%q is no version of Kubernetes", version)
 			}
@@ -50,7 +51,8 @@ func (a *UpgradeAddon) check() (field []string, err error) {
 			return []string{"images"}, fmt.Errorf("%q is not the end of a repository, such as cilium/cilium", p)
 		}
 	}
-	for field, text := range map[string]string{"versions": a.Versions, "kubernetes": a.Kubernetes} {
+	for _, pair := range [][2]string{{"versions", a.Versions}, {"kubernetes", a.Kubernetes}} {
+		field, text := pair[0], pair[1]
 		const longest = 200
 		if len(text) > longest {
 			return []string{field}, fmt.Errorf("the range has more than %d characters", longest)

@@ -438,6 +438,16 @@ func hostileWith(a, b string) *report.Review {
 		Notes: []string{"note " + a},
 	}
 	r.Findings.Resolved = r.Findings.Introduced
+	r.Upgrade = &report.Upgrade{
+		To: a,
+		Clusters: []report.UpgradeCluster{
+			{Name: "c" + b, Environment: a, From: "1" + a, To: "2" + b},
+			{Name: "d" + b, Environment: a, From: "1" + a, To: "2" + b},
+		},
+		Issues: []report.UpgradeIssue{{At: a, Finding: r.Findings.Introduced[0]}},
+	}
+	r.Upgrade.Issues[0].Clusters = []string{"c" + b}
+	r.Upgrade.Settle(nil)
 	r.Rollout = []report.RolloutRow{{Environment: "j" + a, Commit: "c" + b, State: "s " + a, Waits: "w " + b}}
 	r.Log = []report.CommandEntry{{Who: "w" + a, Command: "c" + b, Outcome: "o " + a}}
 	return r

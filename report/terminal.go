@@ -38,7 +38,9 @@ func Terminal(w io.Writer, r *Review, o TerminalOptions) {
 	t.cautions()
 	t.withheld()
 	if r.Upgrade != nil {
-		t.upgrade(r.Upgrade)
+		t.line()
+		t.line(t.color(bold, "Kubernetes upgrade"))
+		t.upgradeClusters(r.Upgrade)
 	}
 	t.findings()
 	t.apps()

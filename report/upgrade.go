@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/diff"
 )
 
 // Upgrade is what a new version of Kubernetes, or of a tool that renders, means for the clusters of a fleet.
@@ -16,11 +18,11 @@ type Upgrade struct {
 	To       string           `json:"to,omitempty"`
 	Steps    []string         `json:"steps,omitempty"` // the versions that were rendered, the lowest first
 	Clusters []UpgradeCluster `json:"clusters"`        // blocked ones first, then by environment and name
-	Issues   []UpgradeIssue   `json:"issues"`          // those that block first, then by version
+	Issues   []UpgradeIssue   `json:"issues"`          // by weight: what blocks, what is deprecated, what is not known, what is so already
 	Notes    []string         `json:"notes,omitempty"` // what was not checked, and why
-	// Review has the changes between the present version and the new one; absent in a review, which has them itself.
-	Review *Review       `json:"review,omitempty"`
-	Took   time.Duration `json:"took,omitempty"` // nanoseconds
+	// Changes are those between the present version and the new one; absent in a review, which has them itself.
+	Changes *diff.ChangeSet `json:"changes,omitempty"`
+	Took    time.Duration   `json:"took,omitempty"` // nanoseconds
 }
 
 // UpgradeVerdict says whether a cluster can be upgraded.
@@ -31,11 +33,11 @@ const (
 	UpgradeBlocked UpgradeVerdict = "blocked"
 	UpgradeChanges UpgradeVerdict = "changes" // nothing blocks it, and objects change
 	UpgradeReady   UpgradeVerdict = "ready"   // nothing blocks it, and no object changes
-	UpgradeThere   UpgradeVerdict = "there"   // the cluster has the version, or a newer one
+	UpgradeCurrent UpgradeVerdict = "current" // the cluster has the version, or a newer one
 )
 
 func (v UpgradeVerdict) rank() int {
-	return slices.Index([]UpgradeVerdict{UpgradeBlocked, UpgradeChanges, UpgradeReady, UpgradeThere}, v)
+	return slices.Index([]UpgradeVerdict{UpgradeBlocked, UpgradeChanges, UpgradeReady, UpgradeCurrent}, v)
 }
 
 // UpgradeCluster is one cluster with its verdict.
@@ -65,15 +67,28 @@ type UpgradeIssue struct {
 // Blocks reports whether clusters must not be upgraded before the issue is solved.
 func (i *UpgradeIssue) Blocks() bool { return i.Severity == SeverityError }
 
-// Settle sets the verdicts from the issues and the changes, and the order of both.
-func (u *Upgrade) Settle(changes *Review) {
+// weight is 0 for issues that a reader must see first.
+func (i *UpgradeIssue) weight() int {
+	switch {
+	case i.Existing:
+		return 3 //nolint:mnd // the last
+	case i.Unknown:
+		return 2 //nolint:mnd // below what the upgrade itself brings
+	case i.Blocks():
+		return 0
+	}
+	return 1
+}
+
+// Settle sets the verdicts from the issues and what changes, and the order of issues and clusters.
+func (u *Upgrade) Settle(changes *diff.ChangeSet) {
 	at := map[string]*UpgradeCluster{}
 	for i := range u.Clusters {
 		at[u.Clusters[i].Name] = &u.Clusters[i]
 	}
-	if changes != nil && changes.Changes != nil {
-		for i := range changes.Changes.Groups {
-			g := &changes.Changes.Groups[i]
+	if changes != nil {
+		for i := range changes.Groups {
+			g := &changes.Groups[i]
 			for _, name := range g.Clusters {
 				if c := at[name]; c != nil {
 					c.Changed += total(g.Counts) + g.Counts.Noise
@@ -81,15 +96,9 @@ func (u *Upgrade) Settle(changes *Review) {
 			}
 		}
 	}
-	known := func(i *UpgradeIssue) int {
-		if i.Unknown {
-			return 1
-		}
-		return 0
-	}
 	slices.SortStableFunc(u.Issues, func(a, b UpgradeIssue) int {
-		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), cmp.Compare(known(&a), known(&b)), compareVersions(a.At, b.At),
-			strings.Compare(a.Rule, b.Rule), strings.Compare(a.Message, b.Message), strings.Compare(a.App, b.App))
+		return cmp.Or(cmp.Compare(a.weight(), b.weight()), compareVersions(a.At, b.At), strings.Compare(a.Rule, b.Rule),
+			strings.Compare(a.Message, b.Message), strings.Compare(a.App, b.App))
 	})
 	unknown := map[string]int{}
 	for i := range u.Issues {
@@ -116,7 +125,7 @@ func (u *Upgrade) Settle(changes *Review) {
 		switch c := &u.Clusters[i]; {
 		case len(c.BlockedBy) > 0:
 			c.Verdict = UpgradeBlocked
-		case c.Verdict == UpgradeThere:
+		case c.Verdict == UpgradeCurrent:
 		case c.Changed > 0:
 			c.Verdict = UpgradeChanges
 		default:
@@ -156,7 +165,7 @@ func (u *Upgrade) Summary() string {
 		{UpgradeBlocked, "is blocked", "are blocked"},
 		{UpgradeChanges, "changes", "change"},
 		{UpgradeReady, "is ready", "are ready"},
-		{UpgradeThere, "has the version", "have the version"},
+		{UpgradeCurrent, "has the version", "have the version"},
 	} {
 		switch n[v.verdict] {
 		case 0:
@@ -235,7 +244,7 @@ func (g *UpgradeGroup) Words() string {
 	if g.Assumed {
 		from += " (assumed)"
 	}
-	if g.Verdict == UpgradeThere {
+	if g.Verdict == UpgradeCurrent {
 		return from
 	}
 	return from + " → " + g.To

@@ -11,7 +11,7 @@ const (
 	upgradeReasons = 3 // of one group of blocked clusters
 	upgradeObjects = 3 // of one message
 
-	upgradeMessages = 10 // of one section that blocks nothing
+	upgradeMessages = 8 // of one section that blocks nothing
 )
 
 // UpgradeTerminal writes a plan for a terminal or a log. It escapes what a terminal or a CI system would interpret. The
@@ -21,16 +21,16 @@ func UpgradeTerminal(w io.Writer, u *Upgrade, o TerminalOptions) {
 	if o.Width <= 0 {
 		o.Width = columns
 	}
-	t := &terminal{r: u.Review, o: o}
+	t := &terminal{r: &Review{Changes: u.Changes}, o: o}
 	t.line(t.color(bold, safetext.Line(u.Summary())))
-	t.upgrade(u)
-	if u.Review != nil {
-		if c := u.Review.Changes; c != nil && len(c.Groups) > 0 {
-			t.line()
-			t.line(t.color(bold, "What changes"))
-			t.apps()
-			t.groups()
-		}
+	t.line()
+	t.upgradeClusters(u)
+	t.upgradeIssues(u)
+	if u.Changes != nil && len(u.Changes.Groups) > 0 {
+		t.line()
+		t.line(t.color(bold, "What changes"))
+		t.apps()
+		t.groups()
 	}
 	for _, n := range GroupMessages(u.Notes) {
 		t.line()
@@ -39,9 +39,8 @@ func UpgradeTerminal(w io.Writer, u *Upgrade, o TerminalOptions) {
 	_, _ = io.WriteString(w, t.out.String()) // the caller's writer keeps its error
 }
 
-// upgrade writes the clusters and the issues.
-func (t *terminal) upgrade(u *Upgrade) {
-	t.line()
+// upgradeClusters writes the verdicts.
+func (t *terminal) upgradeClusters(u *Upgrade) {
 	for _, g := range u.Groups() {
 		sign, p := "✓", green
 		switch g.Verdict {
@@ -59,6 +58,10 @@ func (t *terminal) upgrade(u *Upgrade) {
 			t.line("    ", safetext.Line(safetext.Shorten(reason, messageWidth)))
 		}
 	}
+}
+
+// upgradeIssues writes what the verdicts come from.
+func (t *terminal) upgradeIssues(u *Upgrade) {
 	for _, s := range u.Sections() {
 		t.line()
 		t.line(t.color(bold, safetext.Line(s.Title)))
@@ -71,7 +74,11 @@ func (t *terminal) upgrade(u *Upgrade) {
 			if t.o.Full {
 				most = len(g.Breaches)
 			}
-			t.line("  ", t.color(faint, g.Rule), "  ", safetext.Lines(safetext.Message(g.Message, messageLines, messageWidth)))
+			message := safetext.Line(safetext.Shorten(strings.TrimSpace(g.Message), oneLine))
+			if s.Blocks || t.o.Full {
+				message = strings.ReplaceAll(safetext.Message(g.Message, messageLines, messageWidth), "\n", "\n      ")
+			}
+			t.line("  ", t.color(faint, safetext.Line(g.Rule)), "  ", message)
 			at := "    " + g.subject(safetext.Line, most)
 			if file := g.place(); file != "" {
 				at += " in " + safetext.Line(file)

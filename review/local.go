@@ -97,6 +97,9 @@ func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r c
 		if out.Upgrade, err = upgrade.Of(ctx, c); err != nil {
 			return fmt.Errorf("upgrade: %w", err)
 		}
+		if out.Upgrade != nil {
+			out.Findings.Notes = append(out.Findings.Notes, out.Upgrade.Notes...)
+		}
 	}
 	if images != nil {
 		if err := missingImages(ctx, images, c, &out.Findings); err != nil {

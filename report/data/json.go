@@ -72,17 +72,40 @@ func JSON(w io.Writer, r *report.Review) error {
 func withLists(r *report.Review) *report.Review {
 	out := *r
 	out.Findings.Introduced = list(r.Findings.Introduced)
-	if r.Changes == nil {
-		return &out
+	out.Changes = changeLists(r.Changes)
+	return &out
+}
+
+func changeLists(c *diff.ChangeSet) *diff.ChangeSet {
+	if c == nil {
+		return nil
 	}
-	changes := *r.Changes
+	changes := *c
 	changes.Groups, changes.Withheld, changes.Apps = list(changes.Groups), list(changes.Withheld),
 		list(slices.Clone(changes.Apps))
 	for i := range changes.Apps {
 		changes.Apps[i].Where = list(changes.Apps[i].Where)
 	}
-	out.Changes = &changes
-	return &out
+	return &changes
+}
+
+// KindUpgrade is the kind of the JSON form of a plan.
+const KindUpgrade = "UpgradePlan"
+
+// UpgradeDocument is the JSON form of a plan: docs/schema/upgrade.json describes it.
+type UpgradeDocument struct {
+	// APIVersion is sluice.dev/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
+	// Kind is UpgradePlan.
+	Kind string `json:"kind" jsonschema:"required,enum=UpgradePlan"`
+	report.Upgrade
+}
+
+// Upgrade returns the JSON form of a plan, with empty lists instead of nil.
+func Upgrade(u *report.Upgrade) UpgradeDocument {
+	out := *u
+	out.Clusters, out.Issues, out.Changes = list(u.Clusters), list(u.Issues), changeLists(u.Changes)
+	return UpgradeDocument{APIVersion: APIVersion, Kind: KindUpgrade, Upgrade: out}
 }
 
 func list[T any](s []T) []T {

@@ -51,8 +51,8 @@ func WriteUpgrade(w io.Writer, u *report.Upgrade) error {
 		}
 		v.Issues = append(v.Issues, one)
 	}
-	if u.Review != nil && u.Review.Changes != nil && len(u.Review.Changes.Groups) > 0 {
-		v.Report = newViewIn(u.Review, "u")
+	if u.Changes != nil && len(u.Changes.Groups) > 0 {
+		v.Report = newViewIn(&report.Review{Changes: u.Changes}, "u")
 		v.Report.shorten()
 	}
 	if err := a.template.ExecuteTemplate(w, "upgrade", v); err != nil {

@@ -36,7 +36,7 @@ func Of(ctx context.Context, c *compare.Comparison) (*report.Upgrade, error) {
 		}
 	}
 	o.out.Issues = j.issues
-	o.out.Settle(&report.Review{Changes: c.Changes})
+	o.out.Settle(c.Changes)
 	return o.out, nil
 }
 

@@ -100,7 +100,7 @@ func (p *plan) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.out.Review = changes
+	p.out.Changes = changes
 	p.out.Settle(changes)
 	return nil
 }
@@ -125,7 +125,7 @@ func (p *plan) clusters() ([]lifecycle.Minor, error) {
 			Assumed: c.KubeVersion == "",
 		}
 		if !now.Before(p.request.To) {
-			one.Verdict, one.To = report.UpgradeThere, now.String()
+			one.Verdict, one.To = report.UpgradeCurrent, now.String()
 		} else if now.Before(first) {
 			first = now
 		}
@@ -296,10 +296,9 @@ func (p *plan) judge(present map[string]*side, steps []lifecycle.Minor, by []map
 // changes compares what the clusters have now with what they have at the last step.
 func (p *plan) changes(ctx context.Context, present map[string]*side, steps []lifecycle.Minor,
 	by []map[string]*side,
-) (*report.Review, error) {
-	out := &report.Review{Fleet: p.fleet.Name, Changes: &diff.ChangeSet{}}
+) (*diff.ChangeSet, error) {
 	if len(steps) == 0 {
-		return out, nil
+		return &diff.ChangeSet{}, nil
 	}
 	last := by[len(steps)-1]
 	var pairs []compare.TreePair
@@ -331,7 +330,5 @@ func (p *plan) changes(ctx context.Context, present map[string]*side, steps []li
 		}
 	}
 	slices.SortStableFunc(pairs, func(a, b compare.TreePair) int { return cmp.Compare(a.Target.App.Name, b.Target.App.Name) })
-	var err error
-	out.Changes, err = compare.Trees(ctx, p.fleet, p.reader, pairs, nil)
-	return out, err
+	return compare.Trees(ctx, p.fleet, p.reader, pairs, nil)
 }

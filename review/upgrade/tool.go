@@ -14,7 +14,7 @@ func OfTool(to string, f *fleet.Fleet, r *report.Review, covers func(*fleet.Clus
 	if r.Changes == nil || len(r.Errors) > 0 {
 		return nil, errors.New(strings.Join(r.Errors, "\n"))
 	}
-	out := &report.Upgrade{To: to, Issues: []report.UpgradeIssue{}, Notes: r.Findings.Notes, Review: r}
+	out := &report.Upgrade{To: to, Issues: []report.UpgradeIssue{}, Notes: r.Findings.Notes, Changes: r.Changes}
 	j := newJudge(f, nil, nil)
 	for _, c := range f.Clusters {
 		if !c.Retired() && !c.Frozen() && covers(c) {
@@ -36,6 +36,6 @@ func OfTool(to string, f *fleet.Fleet, r *report.Review, covers func(*fleet.Clus
 		}})
 	}
 	out.Issues = j.issues
-	out.Settle(r)
+	out.Settle(r.Changes)
 	return out, nil
 }

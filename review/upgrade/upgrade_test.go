@@ -102,7 +102,7 @@ func TestReady(t *testing.T) {
 	u := plan(t, newFleet(t), "1.25", nil)
 	want(t, "clusters", verdicts(u), []string{
 		"ready dev-1 1.23→1.25 changed 0", "ready eu-1 1.24→1.25 changed 0", "ready eu-2 1.24→1.25 changed 0",
-		"there us-1 1.25→1.25 changed 0",
+		"current us-1 1.25→1.25 changed 0",
 	})
 	want(t, "issues", issues(u), []string{})
 	want(t, "steps", u.Steps, []string{"1.24", "1.25"})
@@ -128,10 +128,10 @@ data:
 	r.Commit("chart")
 	u := plan(t, r, "1.25", func(c *fleet.Cluster) bool { return c.Environment == "prod" })
 	want(t, "clusters", verdicts(u), []string{
-		"changes eu-1 1.24→1.25 changed 1", "changes eu-2 1.24→1.25 changed 1", "there us-1 1.25→1.25 changed 0",
+		"changes eu-1 1.24→1.25 changed 1", "changes eu-2 1.24→1.25 changed 1", "current us-1 1.25→1.25 changed 0",
 	})
 	var diffs []string
-	for _, g := range u.Review.Changes.Groups {
+	for _, g := range u.Changes.Groups {
 		for _, o := range g.Objects {
 			for _, h := range o.Hunks {
 				for _, l := range h.Lines {
@@ -176,7 +176,7 @@ func TestBlocked(t *testing.T) {
 	u := plan(t, r, "1.25", nil)
 	want(t, "clusters", verdicts(u), []string{
 		"blocked dev-1 1.23→1.25 changed 0", "blocked eu-1 1.24→1.25 changed 0", "blocked eu-2 1.24→1.25 changed 0",
-		"there us-1 1.25→1.25 changed 0",
+		"current us-1 1.25→1.25 changed 0",
 	})
 	var list []string
 	for _, line := range issues(u) {

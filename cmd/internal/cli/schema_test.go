@@ -14,8 +14,12 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/report/data"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -23,12 +27,12 @@ import (
 // with those of the documentation. The scripts validate real output with them.
 func TestOutputSchemas(t *testing.T) {
 	r := jsonschema.Reflector{}
-	for _, pkg := range []string{"cmd/internal/cli", "promote"} {
+	for _, pkg := range []string{"cmd/internal/cli", "promote", "report", "report/data", "diff", "renderer/manifest"} {
 		if err := r.AddGoComments("github.com/sluice-gitops/sluice", "../../../"+pkg); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for verb, entries := range map[string]any{"status": []statusEntry{}, "history": []historyEntry{}} {
+	for verb, entries := range map[string]any{"status": []statusEntry{}, "history": []historyEntry{}, "upgrade": data.UpgradeDocument{}} {
 		schema := r.Reflect(entries)
 		schema.ID = jsonschema.ID("https://sluice.dev/schema/v1alpha1/" + verb + ".json")
 		text, err := json.MarshalIndent(schema, "", "  ")
@@ -124,6 +128,19 @@ func TestOutputMatchesSchemas(t *testing.T) {
 			Reason: "r", Scope: "eu-1", Until: at, At: at,
 		}})
 	}
+	plan := report.Upgrade{
+		Repository: "acme", Commit: "c", Version: "v1", To: "Kubernetes 1.37", Steps: []string{"1.36", "1.37"}, Notes: []string{"n"},
+		Clusters: []report.UpgradeCluster{{
+			Name: "eu-1", Environment: "prod", From: "1.35", To: "1.37", Assumed: true, Verdict: report.UpgradeBlocked,
+			BlockedBy: []string{"b"}, Warnings: 1, Changed: 2,
+		}},
+		Issues: []report.UpgradeIssue{{At: "1.36", Existing: true, Unknown: true, Finding: report.Finding{
+			Rule: "api-removed", Severity: report.SeverityError, Message: "m", Hint: "h", Path: "apiVersion", App: "web",
+			Object:      manifest.Identity{Group: "policy", Kind: "PodDisruptionBudget", Namespace: "web", Name: "web"},
+			Environment: "prod", Clusters: []string{"eu-1"}, File: "apps/web/app.yaml", Line: 4,
+		}}},
+		Changes: &diff.ChangeSet{}, Took: time.Second,
+	}
 	for name, test := range map[string]struct {
 		verb  string
 		value any
@@ -136,6 +153,8 @@ func TestOutputMatchesSchemas(t *testing.T) {
 		"status, none": {"status", statusEntries(nil, "")},
 		"status, follower": {"status", followerEntries([]promote.Running{{Environment: "dev", Branch: "env/dev"}},
 			map[string]bool{}, "")},
+		"upgrade":       {"upgrade", data.Upgrade(&plan)},
+		"upgrade, none": {"upgrade", data.Upgrade(&report.Upgrade{})},
 		"history":       {"history", historyEntries(history)},
 		"history, none": {"history", historyEntries(nil)},
 	} {
@@ -151,6 +170,12 @@ func TestOutputMatchesSchemas(t *testing.T) {
 		if err := schema.Validate(value); err != nil {
 			t.Errorf("%s: the error is %v\nthe text is\n%s", name, err, text)
 		}
+		if plan, ok := value.(map[string]any); ok {
+			if plan["unknown"] = true; schema.Validate(value) == nil {
+				t.Errorf("%s: the schema allows unknown keys", name)
+			}
+			continue
+		}
 		list, ok := value.([]any)
 		if !ok || strings.Contains(string(text), "0001-01-01") {
 			t.Fatalf("%s: the text is %s", name, text)
@@ -165,7 +190,7 @@ func TestOutputMatchesSchemas(t *testing.T) {
 	o := System()
 	o.Out, o.Err = &out, &out
 	if status := Main(t.Context(), []string{"schema", "diff"}, o); status != ExitUsage ||
-		!strings.Contains(out.String(), "history and status") {
+		!strings.Contains(out.String(), "history, status or upgrade") {
 		t.Errorf("exit status %d: %s", status, out.String())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/policy/lifecycle"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/report/data"
 	"github.com/sluice-gitops/sluice/report/page"
 	"github.com/sluice-gitops/sluice/review"
 	"github.com/sluice-gitops/sluice/review/upgrade"
@@ -234,7 +235,7 @@ func (u *upgradeOptions) show(o IO, plan *report.Upgrade) error {
 	}
 	var err error
 	if u.structured() {
-		err = u.encode(o.Out, plan)
+		err = u.encode(o.Out, data.Upgrade(plan))
 	} else {
 		err = o.paged(func(w io.Writer) error {
 			report.UpgradeTerminal(w, plan, report.TerminalOptions{Color: o.color(), Width: o.width(), Full: u.full})
