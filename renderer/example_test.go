@@ -66,11 +66,42 @@ func ExampleEngine_Render_kustomize() {
 // Equal bundles have equal digests, and are rendered once.
 func ExampleBundle_Digest() {
 	bundle := func(version string) *renderer.Bundle {
-		return &renderer.Bundle{Namespace: "shop", KubeVersion: version}
+		chart := &renderer.HelmSource{Release: "web", Chart: renderer.Content{Name: "web", Digest: "a"}}
+		return &renderer.Bundle{Namespace: "shop", KubeVersion: version, Sources: []renderer.Source{{Helm: chart}}}
 	}
 	first, again, other := bundle("1.33.2").Digest(), bundle("1.33.2").Digest(), bundle("1.34.0").Digest()
 	fmt.Println(first == again, first == other)
 	// Output: true false
+}
+
+// What charts see of the cluster is part of the digest of a bundle with charts. Other bundles render the same on each.
+func TestDigestOfCapabilities(t *testing.T) {
+	chart := renderer.Content{Name: "web", Digest: "a"}
+	root := renderer.Content{Name: "root", Digest: "b"}
+	for name, c := range map[string]struct {
+		bundle renderer.Bundle
+		differ bool
+	}{
+		"manifests":        {renderer.Bundle{Sources: []renderer.Source{{Manifests: &renderer.ManifestsSource{Files: root}}}}, false},
+		"a Kustomize root": {renderer.Bundle{Sources: []renderer.Source{{Kustomize: &renderer.KustomizeSource{Files: root}}}}, false},
+		"a chart":          {renderer.Bundle{Sources: []renderer.Source{{Helm: &renderer.HelmSource{Chart: chart}}}}, true},
+		"a Kustomize root with a chart": {renderer.Bundle{Sources: []renderer.Source{{Kustomize: &renderer.KustomizeSource{
+			Files: root, Charts: []renderer.KustomizeChart{{Chart: chart}},
+		}}}}, true},
+		"a component with a chart": {renderer.Bundle{
+			Sources:    []renderer.Source{{Manifests: &renderer.ManifestsSource{Files: root}}},
+			Components: []renderer.Component{{Files: root, Charts: []renderer.KustomizeChart{{Chart: chart}}}},
+		}, true},
+	} {
+		first, version, apis := c.bundle, c.bundle, c.bundle
+		first.KubeVersion, version.KubeVersion, apis.KubeVersion = "1.33.0", "1.34.0", "1.33.0"
+		apis.APIVersions = []string{"example.com/v1"}
+		for _, other := range []renderer.Bundle{version, apis} {
+			if differ := first.Digest() != other.Digest(); differ != c.differ {
+				t.Errorf("%s: the digests differ: %v, want %v", name, differ, c.differ)
+			}
+		}
+	}
 }
 
 // The version of Helm is part of the digest of a bundle with charts. Other bundles render the same with each.

@@ -155,9 +155,7 @@ func removedBy(at Minor) iter.Seq[named] {
 // gone has the APIs that Kubernetes' libraries no longer contain, or never did. Sources: the deprecation guide
 // (https://kubernetes.io/docs/reference/using-api/deprecation-guide/) and, for alpha versions that it leaves out, the
 // table of pluto (https://github.com/FairwindsOps/pluto/blob/master/versions.yaml).
-//
-//nolint:gochecknoglobals // never changed
-var gone = func() map[string]API {
+var gone = func() map[string]API { //nolint:gochecknoglobals // never changed
 	v := func(m int) Minor { return Minor{1, m} }
 	out := map[string]API{
 		"apiextensions.k8s.io/v1beta1/CustomResourceDefinition": {
