@@ -104,7 +104,10 @@ type Check struct {
 	Value  float64 `cel:"value"` // least value of a Prometheus query; unknown for an HTTP check
 }
 
-// environment is the language with its variables. It never changes after it is built.
+// environment is the language with its variables. It never changes after it is built, which takes much longer
+// than an evaluation.
+//
+//nolint:gochecknoglobals // immutable
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		ext.Strings(), ext.Sets(), ext.Lists(), ext.Math(),
@@ -258,11 +261,11 @@ func reasons(u *types.Unknown, why map[string]string) []string {
 	for _, id := range u.IDs() {
 		trails, _ := u.GetAttributeTrails(id)
 		for _, t := range trails {
-			path := t.Variable()
+			parts := []string{t.Variable()}
 			for _, q := range t.QualifierPath() {
-				path += fmt.Sprintf(".%v", q)
+				parts = append(parts, fmt.Sprint(q))
 			}
-			reason := ""
+			path, reason := strings.Join(parts, "."), ""
 			for p := path; p != ""; { // the reason of the fact itself, or of what it is a part of
 				if reason = why[p]; reason != "" {
 					break
@@ -394,9 +397,8 @@ func operands(n ast.Expr) []ast.Expr {
 
 func variableNames() []string {
 	var out []string
-	of := reflect.TypeFor[Facts]()
-	for i := range of.NumField() {
-		if name := of.Field(i).Tag.Get("cel"); name != "" {
+	for field := range reflect.TypeFor[Facts]().Fields() {
+		if name := field.Tag.Get("cel"); name != "" {
 			out = append(out, name)
 		}
 	}

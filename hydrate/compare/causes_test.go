@@ -178,7 +178,7 @@ func TestCausesAreTheOnlyOnes(t *testing.T) {
 			t.Parallel()
 			r := imported(t, script)
 			mutants, alone := map[string]string{}, map[string]map[string]bool{}
-			for _, name := range strings.Fields(r.Git("ls-files")) {
+			for name := range strings.FieldsSeq(r.Git("ls-files")) {
 				if all := mutationsOf(r.Read(name), 1); len(all) > 1 && name != "sluice.yaml" {
 					r.Write(name, all[1])
 					if r.Commit("change " + name); len(groupsOf(t, r)) > 0 {

@@ -303,9 +303,12 @@ func TestImportEqualsArgoCD(t *testing.T) {
 	}
 	var all strings.Builder
 	for _, e := range entries {
+		if e.Name() == "kustomize-with-version-override" {
+			continue // it asks for a Kustomize that an Argo CD may have installed and the reference has not: Sluice has one
+		}
 		fmt.Fprintf(&all, "---\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: %s, namespace: argocd}\nspec:\n  project: default\n  source: {repoURL: %s, path: %s}\n  destination: {server: https://kubernetes.default.svc, namespace: ns}\n", strings.ToLower(strings.ReplaceAll(e.Name(), "_", "-")), url, e.Name())
 	}
-	fleet := "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: " + argoref.Version + ", apps: [argocd/**], repositories: [\"" + url + "\"], clusters: {in-cluster: {server: https://kubernetes.default.svc, environment: in-cluster}}}}]\n"
+	fleet := "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: " + argoref.Version + ", apps: [argocd/**], repositories: [\"" + url + "\"], kustomize: {buildOptions: --enable-helm}, clusters: {in-cluster: {server: https://kubernetes.default.svc, environment: in-cluster}}}}]\n"
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "argocd"), 0o755),
 		os.WriteFile(filepath.Join(dir, "argocd/all.yaml"), []byte(strings.TrimPrefix(all.String(), "---\n")), 0o600),
 		os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(fleet), 0o600)); err != nil {
