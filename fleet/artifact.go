@@ -73,6 +73,7 @@ func (fc fleetChecks) artifacts() {
 	if t := fc.fleet.ArtifactTag(); !artifactTag.MatchString(t) || reservedTag.MatchString(t) {
 		fc.errorf(fc.file, append(at, "tag"), "such as latest", "%q cannot be the tag that moves with a cluster branch", t)
 	}
+	fc.checkPath(fc.file, append(at, "key"), out.Key, nil)
 	for _, c := range fc.fleet.Clusters {
 		if name := strings.TrimPrefix(fc.fleet.Artifact(c), "oci://"); !artifactPart.MatchString(c.Name) || len(name) > maxArtifact {
 			fc.errorf(c.doc, []string{"metadata", "name"}, "letters and digits, with single dots or dashes between them; at most 255 characters in all",

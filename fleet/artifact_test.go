@@ -39,6 +39,7 @@ func TestArtifactsAreChecked(t *testing.T) {
 		`{repository: "oci://registry.example.com/../x"}`:                               "is not a place",
 		`{repository: "oci://registry.example.com/x?a=b"}`:                              "is not a place",
 		`{repository: "oci://me:secret@registry.example.com/x"}`:                        "must not hold credentials",
+		`{repository: "oci://r.example.com/x", key: "../x"}`:                            `../x`,
 		`{repository: "oci://r.example.com/x", tag: "a b"}`:                             `"a b" cannot be the tag`,
 		`{repository: "oci://r.example.com/x", tag: "` + strings.Repeat("0", 40) + `"}`: "cannot be the tag",
 		`{repository: "oci://r.example.com/x", tag: "sha256-abc"}`:                      "cannot be the tag",

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/elliptic"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
@@ -114,6 +116,18 @@ func artifactTag(ts *testscript.TestScript, neg bool, args []string) {
 	desc, data, err := r.Manifest(context.Background(), args[1])
 	ts.Check(err)
 	ts.Check(r.Tag(context.Background(), desc, data, args[2]))
+}
+
+// cosignKey writes a pair of keys as `cosign generate-key-pair` does: cosign-key PRIVATE PUBLIC PASSWORD
+func cosignKey(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: cosign-key PRIVATE PUBLIC PASSWORD")
+	}
+	private, public, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(), cryptoutils.StaticPasswordFunc([]byte(args[2])))
+	ts.Check(err)
+	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[1])), 0o755))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), private, 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), public, 0o600))
 }
 
 func untar(body io.Reader, dir string) error {

@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus,
 			"replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
-			"artifact-registry": artifactRegistry, "artifact": artifactIs, "artifact-tag": artifactTag,
+			"artifact-registry": artifactRegistry, "artifact": artifactIs, "artifact-tag": artifactTag, "cosign-key": cosignKey,
 		},
 	})
 }

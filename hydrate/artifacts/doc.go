@@ -30,6 +30,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/session"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 // Registry is a repository of a registry. *fetch.Registry implements it; see there for the errors.
@@ -40,6 +41,8 @@ type Registry interface {
 	Manifest(ctx context.Context, reference string) (ocispec.Descriptor, []byte, error)
 	// Blob reads a blob of at most limit bytes.
 	Blob(ctx context.Context, want ocispec.Descriptor, limit int64) ([]byte, error)
+	// Signatures reads the signatures that cosign attached to a manifest.
+	Signatures(ctx context.Context, digest string) ([]fetch.Cosign, error)
 	// Upload stores a blob, unless the registry has it.
 	Upload(ctx context.Context, blob ocispec.Descriptor, data []byte) error
 	// Tag stores a manifest under a tag, which moves.
@@ -54,6 +57,7 @@ type Config struct {
 	Hydrator   *hydrate.Hydrator // has the branches
 	Fleet      *fleet.Fleet      // of the trunk: names the artifacts
 	Registries Registries
+	Keys       *Keys // nil: artifacts are not signed
 }
 
 // Of returns what publishes the artifacts of the fleet of a tree, which must be one of the trunk; false if that fleet
@@ -63,8 +67,12 @@ func Of(ctx context.Context, s *session.Session, tree gitstore.Hash) (Config, bo
 	if err != nil || !f.Publishes() {
 		return Config{}, false, err
 	}
-	return Config{
+	out := Config{
 		Hydrator: s.Hydrator, Fleet: f,
 		Registries: func(name string) (Registry, error) { return s.Fetcher.Registry(name) },
-	}, true, nil
+	}
+	if file := f.Spec.Output.OCI.Key; file != "" {
+		out.Keys, err = ReadKeys(s.Store.Snapshot(ctx, tree), file, s.Runtime.ArtifactKey)
+	}
+	return out, true, err
 }

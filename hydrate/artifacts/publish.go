@@ -129,7 +129,13 @@ type publisher struct {
 	denied int                 // pushes that were denied
 }
 
-func (p *publisher) terms() terms { return terms{Tag: p.Fleet.ArtifactTag()} }
+func (p *publisher) terms() terms {
+	out := terms{Tag: p.Fleet.ArtifactTag()}
+	if p.Keys != nil {
+		out.Key = p.Keys.trusted.Digest()
+	}
+	return out
+}
 
 func (p *publisher) run(ctx context.Context) error {
 	if err := p.readRefs(ctx); err != nil {
@@ -163,6 +169,10 @@ func (p *publisher) pushDue(ctx context.Context) error {
 	for range rounds {
 		due := p.due()
 		if len(due) == 0 {
+			return nil
+		}
+		if p.Keys != nil && p.Keys.signer == nil {
+			p.result.Unfinished, p.result.Waiting = p.Keys.missing, len(due)
 			return nil
 		}
 		admitted, err := p.admit(ctx, due)
@@ -299,14 +309,21 @@ func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, 
 		}
 	}
 	if has != "" && leads == has && !p.options.Rebuild {
-		return has, Present, nil
+		signed, err := p.signed(ctx, r, has)
+		if signed || err != nil {
+			return has, Present, err
+		}
 	}
 	made, err := build(ctx, p.Hydrator.Store, a.subject(p.Fleet, p.Hydrator.Branches.String()))
 	if err != nil {
 		return "", "", err
 	}
 	digest := made.manifest.Digest.String()
-	if digest == has && digest == leads {
+	signed, err := p.signed(ctx, r, digest)
+	if err != nil {
+		return "", "", err
+	}
+	if digest == has && digest == leads && signed {
 		return digest, Present, nil
 	}
 	if digest != has {
@@ -314,7 +331,27 @@ func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, 
 			return "", "", err
 		}
 	}
+	if p.Keys != nil { // before the tag moves, because clusters refuse what is not signed
+		if err := p.Keys.sign(ctx, r, p.Fleet.Artifact(a.cluster), made.manifest); err != nil {
+			return "", "", err
+		}
+	}
 	return digest, Pushed, r.Tag(ctx, made.manifest.Descriptor, made.manifest.data, tag)
+}
+
+// signed reports whether a registry has what the fleet wants to be signed: anything without keys.
+func (p *publisher) signed(ctx context.Context, r Registry, digest string) (bool, error) {
+	if p.Keys == nil {
+		return true, nil
+	}
+	_, data, err := r.Manifest(ctx, digest)
+	switch {
+	case errors.Is(err, fetch.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return p.Keys.signed(ctx, r, data)
 }
 
 // resolve returns the digest behind a tag; "" if there is none.

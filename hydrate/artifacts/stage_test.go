@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/artifacts"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
@@ -65,7 +66,8 @@ func (s *server) host() string { return strings.TrimPrefix(s.URL, "http://") }
 // place is a fleet whose branches and artifacts are on servers.
 type place struct {
 	*hydratetest.Remote
-	server *server
+	server  *server
+	private session.ArtifactKey
 }
 
 const fleetName = "harbour"
@@ -73,7 +75,7 @@ const fleetName = "harbour"
 // newPlace hydrates the fleet of testdata/fleet with spec.output.oci to the branches of dev.
 func newPlace(t testing.TB) *place {
 	t.Helper()
-	p := &place{hydratetest.NewRemote(t), newServer(t)}
+	p := &place{Remote: hydratetest.NewRemote(t), server: newServer(t)}
 	p.setOCI("{repository: \"oci://" + p.server.host() + "/gitops\"}")
 	p.hydrate()
 	return p
@@ -116,8 +118,14 @@ func (p *place) config() artifacts.Config {
 		p.T.Fatal(err)
 	}
 	fetcher := p.fetcher()
+	var keys *artifacts.Keys
+	if file := f.Spec.Output.OCI.Key; file != "" {
+		if keys, err = artifacts.ReadKeys(h.Store.Snapshot(p.T.Context(), c.Tree), file, p.private); err != nil {
+			p.T.Fatal(err)
+		}
+	}
 	return artifacts.Config{
-		Hydrator: h, Fleet: f,
+		Hydrator: h, Fleet: f, Keys: keys,
 		Registries: func(name string) (artifacts.Registry, error) { return fetcher.Registry(name) },
 	}
 }

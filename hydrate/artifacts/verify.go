@@ -31,7 +31,9 @@ const (
 	VerifyBehind  = "behind"  // the tag leads to the artifact of another commit of the branch
 	VerifyHeld    = "held"    // the same, because the branch has what Sluice does not publish
 	VerifyDiffers = "differs" // the artifact is not what Sluice pushes for the commit
-	VerifyFailed  = "failed"  // the registry could not be read
+	// the artifact is not signed with the key of the fleet
+	VerifyUnsigned = "unsigned"
+	VerifyFailed   = "failed" // the registry could not be read
 )
 
 // Difference is a file in which an artifact differs from the branch.
@@ -174,7 +176,17 @@ func (v *verifier) artifact(ctx context.Context, r Registry) error {
 	if err == nil && own != v.found.Digest {
 		v.set(VerifyDiffers, "the tag of the commit leads to another artifact than %s (sluice publish)", tag)
 	}
-	return err
+	if err != nil || v.Keys == nil || v.found.Status != VerifyOK {
+		return err
+	}
+	list, err := r.Signatures(ctx, v.found.Digest)
+	if err != nil {
+		return err
+	}
+	if err := v.Keys.trusted.VerifyManifest(fetch.Evidence{Manifest: data, Cosign: list}); err != nil {
+		v.set(VerifyUnsigned, "%s (sluice publish)", safetext.Brief(err.Error(), 400))
+	}
+	return nil
 }
 
 // content compares the files of a layer with those of the branch.

@@ -21,6 +21,7 @@ type FluxOptions struct {
 	Options
 	Name           string        // of the source, the Provider, the Alert and the Receiver
 	Secret         string        // with the credentials that read the source; "" for a public one
+	VerifySecret   string        // with the public keys that verify artifacts, if the fleet signs them
 	StatusSecret   string        // with the token that writes commit statuses
 	ReceiverSecret string        // with the token of the Receiver; "" for no Receiver
 	Interval       time.Duration // between two fetches of the branch
@@ -32,10 +33,13 @@ func (o FluxOptions) Check() error {
 	if o.Name == "" || o.Forge != None && o.StatusSecret == "" {
 		return errors.New("the name of the objects, and of the Secret for commit statuses, cannot be empty")
 	}
+	if o.OCI && o.VerifySecret == "" {
+		return errors.New("the name of the Secret with the public keys cannot be empty")
+	}
 	if o.Interval < time.Second || o.Timeout < time.Second {
 		return errors.New("intervals and timeouts are at least a second")
 	}
-	return checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret)
+	return checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret, o.VerifySecret)
 }
 
 // Flux returns the objects with which Flux syncs a cluster: a GitRepository for its branch or an OCIRepository for its
@@ -94,6 +98,9 @@ func fluxSourceOf(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) Object {
 		spec["url"], spec["ref"] = f.Artifact(c), map[string]any{"tag": f.ArtifactTag()}
 		if o.Insecure {
 			spec["insecure"] = true
+		}
+		if f.Spec.Output.OCI.Key != "" {
+			spec["verify"] = map[string]any{"provider": "cosign", "secretRef": map[string]any{"name": o.VerifySecret}}
 		}
 	}
 	if o.Secret != "" {

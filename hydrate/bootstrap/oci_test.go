@@ -29,7 +29,7 @@ func TestArtifacts(t *testing.T) {
 	flux := fluxOptions(t, address)
 	flux.ReceiverSecret = "hook"
 	branch := text(Flux(f, c, flux))
-	flux.OCI, flux.Insecure = true, true
+	flux.OCI, flux.Insecure, flux.VerifySecret = true, true, "keys"
 	artifact := text(Flux(f, c, flux))
 	want := strings.ReplaceAll(branch, "kind: GitRepository", "kind: OCIRepository")
 	want = strings.Replace(want, "  ref:\n    branch: rendered/prod/eu-1\n", "  ref:\n    tag: stable\n", 1)
@@ -37,6 +37,15 @@ func TestArtifacts(t *testing.T) {
 	want = strings.Replace(want, "  interval: 1m0s\n", "  insecure: true\n  interval: 1m0s\n", 1)
 	if artifact != want {
 		t.Errorf("Flux gets\n%s\nwant\n%s", artifact, want)
+	}
+	signed := testFleet(t, func(files map[string]string) {
+		files["sluice.yaml"] = strings.Replace(files["sluice.yaml"], "output: {",
+			"output: {oci: {repository: \"oci://registry.example.com:5000/gitops\", tag: stable, key: keys/cosign.pub}, ", 1)
+	})
+	one, _ := signed.Cluster("eu-1")
+	want = strings.Replace(want, "  url: "+repository+"\n", "  url: "+repository+"\n  verify:\n    provider: cosign\n    secretRef:\n      name: keys\n", 1)
+	if got := text(Flux(signed, one, flux)); got != want {
+		t.Errorf("with a key Flux gets\n%s\nwant\n%s", got, want)
 	}
 	argo := ArgoOptions{Options: common(t, address, "argocd")}
 	argo.Forge = None

@@ -70,6 +70,7 @@ type Runtime struct {
 	Output      OutputCredential   // for an output repository
 	Hosts       HostCredentials    // for other repositories of fleets; nil: none
 	Charts      *fetch.Credentials // for chart repositories and registries; nil: no credentials
+	ArtifactKey ArtifactKey        // signs artifacts
 	Guard       *fetch.Guard       // refuses chart downloads from internal networks; nil: no restriction
 	Untrusted   bool               // the charts belong to an untrusted change; see WithoutCredentials
 	Cache       string             // folder for downloaded charts and schemas
@@ -86,6 +87,12 @@ type Runtime struct {
 	Crashed func(error)
 }
 
+// ArtifactKey is a private key that signs artifacts; without PEM there is none.
+type ArtifactKey struct {
+	PEM, Password []byte
+	Name          string // of the environment variable that gives it, for messages
+}
+
 // Images knows which images exist. *fetch.Fetcher implements it; see there for the errors.
 type Images interface {
 	Image(ctx context.Context, image string) error
@@ -94,7 +101,7 @@ type Images interface {
 // WithoutCredentials returns a Runtime that fetches charts without credentials, and does not read cached charts that
 // were fetched with credentials.
 func (r Runtime) WithoutCredentials() Runtime {
-	r.Charts, r.Hosts, r.Untrusted = nil, nil, true
+	r.Charts, r.Hosts, r.ArtifactKey, r.Untrusted = nil, nil, ArtifactKey{}, true
 	return r
 }
 

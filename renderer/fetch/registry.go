@@ -100,6 +100,12 @@ func (r *Registry) Blob(ctx context.Context, want ocispec.Descriptor, limit int6
 	return data, err
 }
 
+// Signatures reads the signatures that cosign attached to a manifest, under a tag that its digest names; none if there
+// are none. They prove nothing until they are checked.
+func (r *Registry) Signatures(ctx context.Context, digest string) ([]Cosign, error) {
+	return prover{r.fetcher}.cosign(ctx, r.repo.Reference, digest)
+}
+
 // Upload stores a blob, unless the registry has it.
 func (r *Registry) Upload(ctx context.Context, blob ocispec.Descriptor, data []byte) error {
 	return r.retry(ctx, func(ctx context.Context) error {

@@ -380,7 +380,7 @@ func TestCosignOfRegistries(t *testing.T) {
 			s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t,
 				payloadOf(digest))})
 		}, ""},
-		"not signed": {func(*ociServer, string) {}, "has no signature of the chart's manifest"},
+		"not signed": {func(*ociServer, string) {}, "has no signature of the manifest"},
 		"by another key": {func(s *ociServer, digest string) {
 			s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: stranger.sign(t,
 				payloadOf(digest))})
@@ -388,7 +388,7 @@ func TestCosignOfRegistries(t *testing.T) {
 		"of another manifest": {func(s *ociServer, digest string) {
 			p := payloadOf("sha256:" + strings.Repeat("0", 64))
 			s.attach(t, digest, p, map[string]string{fetch.AnnotationSignature: release.sign(t, p)})
-		}, "not the chart's manifest"},
+		}, "not the manifest sha256:"},
 		"of another kind": {func(s *ociServer, digest string) {
 			p := bytes.Replace(payloadOf(digest), []byte("cosign container image signature"),
 				[]byte("atomic container signature"), 1)

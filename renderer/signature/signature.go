@@ -89,6 +89,12 @@ func (s Signer) verify(archive []byte, e fetch.Evidence) error {
 	if err := contains(e.Manifest, archive); err != nil {
 		return err
 	}
+	return s.VerifyManifest(e)
+}
+
+// VerifyManifest checks that the signer signed the manifest of the evidence with cosign, whatever the manifest is of.
+// It is for signers with a key or an identity. The error says why no signature counts.
+func (s Signer) VerifyManifest(e fetch.Evidence) error {
 	digest := digestOf(e.Manifest)
 	checks, err := s.cosign()
 	if err != nil {
@@ -107,7 +113,7 @@ func (s Signer) verify(archive []byte, e fetch.Evidence) error {
 	}
 	switch {
 	case len(found) == 0:
-		return fmt.Errorf("the registry has no signature of the chart's manifest %s: no tag %s.sig, and no Sigstore bundle that refers to the manifest", digest, strings.Replace(digest, ":", "-", 1))
+		return fmt.Errorf("the registry has no signature of the manifest %s: no tag %s.sig, and no Sigstore bundle that refers to the manifest", digest, strings.Replace(digest, ":", "-", 1))
 	case slices.Contains(found, nil):
 		return nil
 	case len(found) == 1:
@@ -167,7 +173,7 @@ func names(payload []byte, manifest string) error {
 		return fmt.Errorf("the signed payload has the type %.60q, not that of a signature", p.Critical.Type)
 	}
 	if p.Critical.Image.Digest != manifest {
-		return fmt.Errorf("it signs %.80q, not the chart's manifest %s", p.Critical.Image.Digest, manifest)
+		return fmt.Errorf("it signs %.80q, not the manifest %s", p.Critical.Image.Digest, manifest)
 	}
 	return nil
 }

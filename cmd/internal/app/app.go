@@ -81,8 +81,13 @@ func (e Environment) runtime() (session.Runtime, error) {
 	if err != nil {
 		return session.Runtime{}, err
 	}
+	key, err := e.artifactKey()
+	if err != nil {
+		return session.Runtime{}, err
+	}
 	r := session.Runtime{
-		Git: git, Output: session.OutputCredential{Auth: auth, Host: e.Getenv(output + "HOST"), Prefix: output},
+		ArtifactKey: key,
+		Git:         git, Output: session.OutputCredential{Auth: auth, Host: e.Getenv(output + "HOST"), Prefix: output},
 		Hosts:  e.hostAuth,
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
 		Cache:  e.CacheDir(), Child: []string{e.Executable, ChildCommand}, Version: Version(), Build: e.build(),
@@ -93,6 +98,29 @@ func (e Environment) runtime() (session.Runtime, error) {
 		r = r.WithoutCredentials()
 	}
 	return r, nil
+}
+
+// artifactKey reads the private key that signs artifacts: a file, or the variable itself.
+func (e Environment) artifactKey() (session.ArtifactKey, error) {
+	const name = "SLUICE_COSIGN_KEY"
+	out := session.ArtifactKey{
+		Name: name + "_FILE", PEM: []byte(e.Getenv(name)), Password: []byte(e.Getenv("SLUICE_COSIGN_PASSWORD")),
+	}
+	if len(out.PEM) > 0 {
+		out.Name = name
+	}
+	file := e.Getenv(name + "_FILE")
+	if file == "" {
+		return out, nil
+	}
+	if len(out.PEM) > 0 {
+		return out, fmt.Errorf("both %[1]s and %[1]s_FILE are set: unset one of the two", name)
+	}
+	var err error
+	if out.PEM, err = os.ReadFile(file); err != nil { //nolint:gosec // the user names it
+		return out, fmt.Errorf("%s_FILE: %w", name, err)
+	}
+	return out, nil
 }
 
 // build identifies the program: two builds of one version may differ. It is "" if the file of the program cannot be
