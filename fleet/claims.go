@@ -86,6 +86,9 @@ func (f *Fleet) declaredIn(declared map[string]bool) {
 	for _, r := range f.Repositories {
 		declared[r.File] = true
 	}
+	if g := f.Spec.Gates; g.Path != "" {
+		declared[mounted(g.Repository, g.Path)] = true
+	}
 	for _, s := range f.Spec.Charts.Signers {
 		declared[s.File()] = true
 	}

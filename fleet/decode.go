@@ -131,7 +131,7 @@ func (d *decoder) object(n *yaml.Node) any {
 }
 
 func fileKinds() []string {
-	return []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository", "Workspace"}
+	return []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository", "Workspace", "GateSet"}
 }
 
 // newFile returns a pointer to an empty value of a kind's type; nil for an unknown kind.
@@ -149,6 +149,8 @@ func newFile(kind string) any {
 		return &RepositoryFile{}
 	case "Workspace":
 		return &WorkspaceFile{}
+	case "GateSet":
+		return &GateSetFile{}
 	}
 	return nil
 }

@@ -211,6 +211,7 @@ func (l *loader) load(ctx context.Context) {
 	l.repositoriesFrom(append(l.ownDocuments, l.read(ctx, []string{"repositories/*.yaml"}, "")...))
 	l.mount(ctx)
 	fleetChecks{l.findings, l.fleet, l.file}.layerRepositories()
+	l.sharedGates()
 	tenancy{l}.workspacesFrom(append(l.ownDocuments, l.read(ctx, []string{"workspaces/*.yaml"}, "")...))
 	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), filesClusters)
 	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")

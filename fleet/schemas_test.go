@@ -17,7 +17,7 @@ func Schemas(comments map[string]string) (map[string][]byte, error) {
 	for name, v := range map[string]any{
 		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{},
 		"app.json": AppFile{}, "repository.json": RepositoryFile{},
-		"workspace.json": WorkspaceFile{},
+		"workspace.json": WorkspaceFile{}, "gateset.json": GateSetFile{},
 	} {
 		r := jsonschema.Reflector{
 			RequiredFromJSONSchemaTags: true,

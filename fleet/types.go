@@ -53,6 +53,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Strict Strict `json:"strict,omitzero"`
 	// Delivery is what `sluice bootstrap` prints for every app; an app's own comes on top.
 	Delivery Delivery `json:"delivery,omitzero"`
+	// Gates are conditions of promotions that the organization writes, in another repository.
+	Gates GatesFrom `json:"gates,omitzero"`
 	// Kinds says which custom kinds are cluster-scoped or namespaced, for kinds whose definition is not in the fleet.
 	Kinds Kinds `json:"kinds,omitzero"`
 	// Signers are lines in the form of Git's allowed-signers file: who may sign records and rendered commits. With it,
@@ -363,6 +365,8 @@ type GateExpression struct {
 	Expr string `json:"expr" jsonschema:"required"`
 	// Message says why the promotion waits while the expression is false. Default: the parts that are false.
 	Message string `json:"message,omitempty"`
+	// Unavailable says why the expression of another repository is not known; "" if it is.
+	Unavailable string `json:"-"`
 }
 
 // Check asks a system outside whether all is well: an HTTP address or a Prometheus query, exactly one of them.

@@ -32,6 +32,10 @@ func (x *gatekeeper) expressionGates(w Proposal) []Gate {
 
 func expressionGate(one fleet.GateExpression, facts *expression.Facts) Gate {
 	g := Gate{Name: GateExpression + one.Name, State: Green}
+	if one.Unavailable != "" {
+		g.State, g.Reason = Unknown, one.Unavailable
+		return g
+	}
 	e, err := expression.Compile(one.Expr)
 	if err != nil {
 		g.State, g.Reason = Unknown, err.Error()

@@ -95,6 +95,9 @@ func (p *gateTestFlags) test(ctx context.Context, o IO, environment string) erro
 	}
 	out := []gateTest{}
 	for _, g := range gates {
+		if g.Unavailable != "" {
+			return fmt.Errorf("gate %s: %s", g.Name, g.Unavailable)
+		}
 		compiled, err := expression.Compile(g.Expr)
 		if err != nil {
 			return usagef("--expr: %v (docs/gates.md lists what an expression can ask for)", err)
