@@ -40,29 +40,44 @@ func missingImages(ctx context.Context, images session.Images, c *compare.Compar
 	for i := range wanted {
 		names = append(names, wanted[i].Image)
 	}
-	names = slices.Compact(names) // NewImages are sorted by it
-	if len(names) == 0 {
-		return nil
-	}
-	found, err := look(ctx, images, names)
+	missing, notes, err := MissingImages(ctx, images, slices.Compact(names)) // NewImages are sorted by it
 	if err != nil {
 		return err
 	}
 	files := sources(c)
 	for i := range wanted {
 		w := &wanted[i]
-		if !errors.Is(found[w.Image], fetch.ErrNotFound) {
+		if missing[w.Image] == nil {
 			continue
 		}
 		out.Advisory = false
 		out.Introduced = append(out.Introduced, report.Finding{
-			Rule: ruleImageExists, Severity: report.SeverityError, Message: found[w.Image].Error(),
+			Rule: ruleImageExists, Severity: report.SeverityError, Message: missing[w.Image].Error(),
 			Hint: "push the image, then review again (`/sluice retry` in a comment), or correct the name", Object: w.Object, App: w.App,
 			Environment: w.Environment, Clusters: w.Clusters, File: files[w.App],
 		})
 	}
-	out.Notes = append(out.Notes, openQuestions(names, found)...)
+	out.Notes = append(out.Notes, notes...)
 	return nil
+}
+
+// MissingImages returns those of the images that their registries do not have, with the error of each, and notes about
+// images of which it is not known.
+func MissingImages(ctx context.Context, images session.Images, names []string) (map[string]error, []string, error) {
+	if len(names) == 0 {
+		return nil, nil, nil
+	}
+	found, err := look(ctx, images, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	missing := map[string]error{}
+	for name, err := range found {
+		if errors.Is(err, fetch.ErrNotFound) {
+			missing[name] = err
+		}
+	}
+	return missing, openQuestions(names, found), nil
 }
 
 // openQuestions returns notes about images that may exist or not, one for each reason.

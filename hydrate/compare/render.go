@@ -3,13 +3,10 @@ package compare
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
-	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -175,24 +172,13 @@ func (t *trees) held(ctx context.Context, states []*branch.State, target *source
 
 func (t *trees) heldOnCluster(ctx context.Context, st *branch.State, target *source.Target) (gitstore.Hash, error) {
 	cluster := target.Cluster.Name
-	tree := st.Clusters[cluster]
-	if st.Foreign != "" || st.Record.Renderer != hydrate.Epoch || tree.IsZero() {
-		return gitstore.Hash{}, nil
-	}
 	key := recordedOn{st, cluster}
 	in, ok := t.inputs[key]
 	if !ok {
 		in = st.Recorded(t.h.Store, cluster)
 		t.inputs[key] = in
 	}
-	if digest, err := in.Digest(ctx, target.App.Name); err != nil || digest != target.Digest {
-		return gitstore.Hash{}, err
-	}
-	entry, err := t.h.Store.Snapshot(ctx, tree).Entry(fleet.AppDir(target.App.Name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return gitstore.Hash{}, nil
-	}
-	return entry.Hash, err
+	return t.h.Held(ctx, st, in, target)
 }
 
 func (t *trees) renderBatch(ctx context.Context, side int, b *batch) error {

@@ -16,11 +16,11 @@ type TreePair struct {
 	Trees  [2]gitstore.Hash
 }
 
-// Trees compares pairs of trees of one fleet's targets. Withheld are the targets without a pair. Call Compare of the
-// reader for the trees first, so that all Secrets are known.
-func Trees(ctx context.Context, f *fleet.Fleet, reader *objects.Reader, pairs []TreePair,
-	withheld []diff.Withheld,
-) (*diff.ChangeSet, error) {
+// Trees compares pairs of trees of one fleet's targets, sorted by app, and returns the images that only the second ones
+// have. Call Compare of the reader for the trees first, so that all Secrets are known.
+func Trees(ctx context.Context, f *fleet.Fleet, reader *objects.Reader, pairs []TreePair) (*diff.ChangeSet,
+	[]diff.NewImage, error,
+) {
 	type key struct {
 		app   string
 		trees [2]gitstore.Hash
@@ -45,13 +45,13 @@ func Trees(ctx context.Context, f *fleet.Fleet, reader *objects.Reader, pairs []
 	for n, same := range equal {
 		files, err := reader.Compare(ctx, keys[n].trees)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var sides [2][]diff.Object
 		for i, list := range [][]objects.File{files.Before, files.After} {
 			read, err := reader.Read(ctx, same[0].Target.Cluster.Name, same[0].Target.App.Name, list)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			sides[i] = plainObjects(read)
 		}
@@ -69,7 +69,7 @@ func Trees(ctx context.Context, f *fleet.Fleet, reader *objects.Reader, pairs []
 	for _, e := range f.Spec.Environments {
 		environments = append(environments, e.Name)
 	}
-	out := b.ChangeSet(withheld, environments, NewReads(f).placed)
+	out := b.ChangeSet(nil, environments, NewReads(f).placed)
 	out.Compared = len(pairs)
-	return out, nil
+	return out, b.NewImages(environments), nil
 }

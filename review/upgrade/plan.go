@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/render"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/internal/parallel"
 	"github.com/sluice-gitops/sluice/policy/lifecycle"
 	"github.com/sluice-gitops/sluice/report"
@@ -26,7 +27,12 @@ type Request struct {
 	To     lifecycle.Minor             // the new version of Kubernetes
 	Covers func(c *fleet.Cluster) bool // the clusters to plan for
 	Key    []byte                      // of the fingerprints of masked secrets
+	Images Images                      // nil: nobody is asked for images
 }
+
+// Images returns those of the images that their registries do not have, with the error of each, and notes about images
+// of which it is not known.
+type Images func(ctx context.Context, names []string) (missing map[string]error, notes []string, err error)
 
 // maxSteps is the most minor versions that a plan renders.
 const maxSteps = 20
@@ -42,7 +48,7 @@ func Plan(ctx context.Context, h *hydrate.Hydrator, r Request) (*report.Upgrade,
 		h: h, request: r, fleet: view.Fleet, out: &report.Upgrade{To: "Kubernetes " + r.To.String()},
 		mask: diff.NewMasker(r.Key), table: Table(view.Fleet),
 		trees: map[gitstore.Hash][]objects.File{}, facts: map[gitstore.Hash]*lifecycle.Facts{},
-		now: map[string]lifecycle.Minor{},
+		now: map[string]lifecycle.Minor{}, states: map[string]*branch.State{}, recorded: map[string]*branch.Recorded{},
 	}
 	p.reader = objects.NewReader(h.Store, p.mask)
 	if p.writer, err = h.Store.NewWriter(); err != nil {
@@ -66,6 +72,10 @@ type plan struct {
 	reader  *objects.Reader
 	out     *report.Upgrade
 	now     map[string]lifecycle.Minor // of the covered clusters, by name
+	// of the environment branches
+	refs     map[string]gitstore.Hash
+	states   map[string]*branch.State    // by environment
+	recorded map[string]*branch.Recorded // by cluster
 	// the files of trees, and the facts of files; nil for a file without facts
 	trees map[gitstore.Hash][]objects.File
 	facts map[gitstore.Hash]*lifecycle.Facts
@@ -96,13 +106,12 @@ func (p *plan) run(ctx context.Context) error {
 		return err
 	}
 	p.judge(present, steps, by)
-	changes, err := p.changes(ctx, present, steps, by)
-	if err != nil {
-		return err
+	images, err := p.changes(ctx, present, steps, by)
+	if err == nil && p.request.Images != nil {
+		err = p.images(ctx, images)
 	}
-	p.out.Changes = changes
-	p.out.Settle(changes)
-	return nil
+	p.out.Settle(p.out.Changes)
+	return err
 }
 
 // clusters finds the covered clusters with their versions, and the versions to render.
@@ -190,13 +199,21 @@ func (p *plan) render(ctx context.Context, h *hydrate.Hydrator, name string, cov
 			failed(t, errs[n])
 			continue
 		}
+		held, err := p.held(ctx, resolved[n].Target)
+		if err != nil {
+			return nil, err
+		}
+		if !held.IsZero() {
+			out[t.Cluster.Name].apps[t.App.Name] = held
+			continue
+		}
 		batches[t.Cluster.Environment] = append(batches[t.Cluster.Environment], resolved[n])
 	}
 	for _, environment := range slices.Sorted(maps.Keys(batches)) {
 		jobs := batches[environment]
 		render.Sort(jobs)
 		rendered, notes, err := h.RenderBatch(ctx, hydrate.Batch{
-			Environment: environment, State: branch.NewState(environment), Jobs: jobs,
+			Environment: environment, State: p.states[environment], Jobs: jobs,
 		}, p.writer)
 		if err != nil {
 			return nil, err
@@ -212,6 +229,44 @@ func (p *plan) render(ctx context.Context, h *hydrate.Hydrator, name string, cov
 		}
 	}
 	return out, nil
+}
+
+// held returns the tree that the branch of a target's environment holds for its digest; zero if it holds none. Most
+// targets are rendered already at the present version.
+func (p *plan) held(ctx context.Context, t *source.Target) (gitstore.Hash, error) {
+	st, err := p.state(ctx, t.Cluster.Environment)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	in := p.recorded[t.Cluster.Name]
+	if in == nil {
+		in = st.Recorded(p.h.Store, t.Cluster.Name)
+		p.recorded[t.Cluster.Name] = in
+	}
+	return p.h.Held(ctx, st, in, t)
+}
+
+// state returns the content of an environment's branch, which also says which custom kinds are namespaced.
+func (p *plan) state(ctx context.Context, environment string) (*branch.State, error) {
+	if st := p.states[environment]; st != nil {
+		return st, nil
+	}
+	if p.refs == nil {
+		var err error
+		if p.refs, err = p.h.Branches.List(ctx, p.fleet.BranchPrefixes()...); err != nil {
+			return nil, err
+		}
+	}
+	name := p.fleet.EnvironmentBranch(environment)
+	tip := p.refs[name]
+	if !tip.IsZero() {
+		if err := p.h.Branches.Fetch(ctx, tip); err != nil {
+			return nil, err
+		}
+	}
+	st, err := branch.ReadState(ctx, p.h.Store, name, environment, tip, p.fleet.Signers())
+	p.states[environment] = st
+	return st, err
 }
 
 // read reads the facts of all objects, each once.
@@ -296,9 +351,10 @@ func (p *plan) judge(present map[string]*side, steps []lifecycle.Minor, by []map
 // changes compares what the clusters have now with what they have at the last step.
 func (p *plan) changes(ctx context.Context, present map[string]*side, steps []lifecycle.Minor,
 	by []map[string]*side,
-) (*diff.ChangeSet, error) {
+) ([]diff.NewImage, error) {
+	p.out.Changes = &diff.ChangeSet{}
 	if len(steps) == 0 {
-		return &diff.ChangeSet{}, nil
+		return nil, nil
 	}
 	last := by[len(steps)-1]
 	var pairs []compare.TreePair
@@ -330,5 +386,39 @@ func (p *plan) changes(ctx context.Context, present map[string]*side, steps []li
 		}
 	}
 	slices.SortStableFunc(pairs, func(a, b compare.TreePair) int { return cmp.Compare(a.Target.App.Name, b.Target.App.Name) })
-	return compare.Trees(ctx, p.fleet, p.reader, pairs, nil)
+	changes, images, err := compare.Trees(ctx, p.fleet, p.reader, pairs)
+	if err == nil {
+		p.out.Changes = changes
+	}
+	return images, err
+}
+
+// images adds an issue for each image that only the new version needs and that its registry does not have: charts name
+// images by the version of the cluster.
+func (p *plan) images(ctx context.Context, list []diff.NewImage) error {
+	var names []string
+	for i := range list {
+		names = append(names, list[i].Image)
+	}
+	missing, notes, err := p.request.Images(ctx, slices.Compact(names)) // the list is sorted by them
+	if err != nil {
+		return err
+	}
+	p.out.Notes = append(p.out.Notes, notes...)
+	for i := range list {
+		one := &list[i]
+		if missing[one.Image] == nil {
+			continue
+		}
+		file := ""
+		if a, ok := p.fleet.App(one.App); ok {
+			file = a.File
+		}
+		p.out.Issues = append(p.out.Issues, report.UpgradeIssue{At: p.request.To.String(), Finding: report.Finding{
+			Rule: RuleImage, Severity: report.SeverityError, Message: missing[one.Image].Error(), Object: one.Object,
+			Hint: "wait for the image, or set another one", App: one.App, Environment: one.Environment,
+			Clusters: one.Clusters, File: file,
+		}})
+	}
+	return nil
 }

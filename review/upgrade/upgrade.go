@@ -27,6 +27,7 @@ import (
 // The rules beside those of package lifecycle.
 const (
 	RuleChart  = "chart-refuses" // a chart demands other versions of Kubernetes
+	RuleImage  = "image-exists"  // a registry does not have an image
 	RuleRender = "not-rendered"  // a target cannot be rendered, so that nothing is known of it
 )
 

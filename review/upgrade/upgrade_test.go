@@ -1,15 +1,20 @@
 package upgrade_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/policy/lifecycle"
+	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/review/upgrade"
 )
@@ -221,6 +226,77 @@ func TestVersionsBetween(t *testing.T) {
 	want(t, "issues", issues(u), []string{
 		"blocks: chart-refuses at 1.24: web: the chart web needs Kubernetes <1.24.0-0 || >=1.25.0-0 on dev-1",
 	})
+}
+
+// counting counts what is rendered.
+type counting struct {
+	renderer.Renderer
+	n *atomic.Int64
+}
+
+func (c counting) Render(ctx context.Context, b *renderer.Bundle) (*renderer.Rendering, error) {
+	c.n.Add(1)
+	return c.Renderer.Render(ctx, b)
+}
+
+// A plan takes the present rendering from the branches, and renders targets without charts once for all versions.
+func TestReusesRenderings(t *testing.T) {
+	t.Parallel()
+	r := newFleet(t)
+	r.Write("apps/web/app.yaml", app("web", "helm: {path: apps/web}"))
+	r.Write("apps/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n")
+	r.Write("apps/web/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n")
+	r.Commit("chart")
+	rendered := func() int64 {
+		var n atomic.Int64
+		c := r.Hydrator(1).Config
+		c.Renderer = counting{c.Renderer, &n}
+		_, err := upgrade.Plan(t.Context(), hydrate.New(c), upgrade.Request{
+			Tree: r.Resolve("HEAD").Tree, To: lifecycle.Minor{Major: 1, Minor: 25},
+			Covers: func(c *fleet.Cluster) bool { return c.Name == "dev-1" },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Load()
+	}
+	if n := rendered(); n != 4 {
+		t.Errorf("without branches: got %d renderings, want the chart at 3 versions and the manifests once", n)
+	}
+	r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} })
+	if n := rendered(); n != 3 {
+		t.Errorf("with branches: got %d renderings, want the chart and the manifests without the present version", n)
+	}
+}
+
+// Images that charts name by the version of the cluster are looked for in their registries, if somebody asks.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	r := newFleet(t)
+	r.Write("apps/web/app.yaml", app("web", "helm: {path: apps/web}"))
+	r.Write("apps/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n")
+	r.Write("apps/web/templates/a.yaml", `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: a, image: "r.example.com/tool:{{ .Capabilities.KubeVersion.Minor }}"}, {name: b, image: r.example.com/other:1}]}
+`)
+	r.Commit("chart")
+	var asked []string
+	u, err := upgrade.Plan(t.Context(), r.Hydrator(1), upgrade.Request{
+		Tree: r.Resolve("HEAD").Tree, To: lifecycle.Minor{Major: 1, Minor: 25},
+		Covers: func(c *fleet.Cluster) bool { return c.Environment == "prod" },
+		Images: func(_ context.Context, names []string) (map[string]error, []string, error) {
+			asked = append(asked, names...)
+			return map[string]error{"r.example.com/tool:25": errors.New("there is no r.example.com/tool:25")}, []string{"a note"}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "images", asked, []string{"r.example.com/tool:25"})
+	want(t, "issues", issues(u), []string{"blocks: image-exists at 1.25: web: there is no r.example.com/tool:25 on eu-1,eu-2"})
+	want(t, "notes", u.Notes, []string{"a note"})
+	want(t, "clusters", verdicts(u), []string{"blocked eu-1 1.24→1.25 changed 1", "blocked eu-2 1.24→1.25 changed 1", "current us-1 1.25→1.25 changed 0"})
 }
 
 func TestRefusedPlans(t *testing.T) {

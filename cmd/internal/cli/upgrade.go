@@ -28,7 +28,7 @@ type upgradeOptions struct {
 	class                  string
 	kube, argocd           string
 	helm                   int
-	full                   bool
+	full, images           bool
 	file                   string // of the page
 }
 
@@ -82,6 +82,7 @@ Exit status: 0; 1 if a cluster is blocked.`,
 	f.StringSliceVar(&u.environments, "env", nil, "only these `environments`")
 	f.StringSliceVar(&u.clusters, "cluster", nil, "only these `clusters`: names, or labels such as ring=canary")
 	f.StringVar(&u.class, "class", "", "only clusters of this `class`")
+	f.BoolVar(&u.images, "images", false, "ask the registries for the images that only the new version needs")
 	f.BoolVar(&u.full, "full", false, "print the whole plan, without limits on length")
 	f.StringVar(&u.file, "html-file", "", "also write the plan as one HTML page to this `file`")
 	c.MarkFlagsMutuallyExclusive("kube", "helm", "argocd")
@@ -113,6 +114,8 @@ func (u *upgradeOptions) run(ctx context.Context, o IO, rev string) error {
 		if to, ok = lifecycle.ParseMinor(u.kube); !ok || fleet.CheckKubeVersion(u.kube) != nil {
 			return usagef("--kube: %q is not a version of Kubernetes, such as 1.37", u.kube)
 		}
+	case u.kube == "" && u.images:
+		return usagef("--images goes with --kube")
 	case u.argocd != "" && fleet.CheckKubeVersion(u.argocd) != nil:
 		return usagef("--argocd: %q is not a version of Argo CD, such as 3.5", u.argocd)
 	}
@@ -137,7 +140,13 @@ func (u *upgradeOptions) run(ctx context.Context, o IO, rev string) error {
 	}
 	var plan *report.Upgrade
 	if u.kube != "" {
-		plan, err = upgrade.Plan(ctx, s.Hydrator, upgrade.Request{Tree: head.Tree, To: to, Covers: covers, Key: s.FingerprintKey()})
+		request := upgrade.Request{Tree: head.Tree, To: to, Covers: covers, Key: s.FingerprintKey()}
+		if u.images {
+			request.Images = func(ctx context.Context, names []string) (map[string]error, []string, error) {
+				return review.MissingImages(ctx, s.Images(), names)
+			}
+		}
+		plan, err = upgrade.Plan(ctx, s.Hydrator, request)
 	} else {
 		plan, err = u.engine(ctx, s, head, f, covers)
 	}
