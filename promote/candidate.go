@@ -30,7 +30,7 @@ func (p *proposals) candidate(ctx context.Context, environment string, next *rol
 		return nil, err
 	}
 	if out.Blocked == "" && st.Exists() {
-		out.Blocked = p.tooMany(st, one.removed, one.excess)
+		out.Blocked = p.tooMany(st, rollout.Scope{Apps: next.Apps, Workspaces: next.Workspaces}, one.removed, one.excess)
 	}
 	if p.request.Adapters.Policy != nil {
 		out.Policy, out.Reason = p.policy(ctx, environment, source, next.Renders)
@@ -145,12 +145,14 @@ func (b *broughtParts) add(have, want rollout.ClusterSource) {
 }
 
 // deletes refuses a tree that has too few of the objects of a state.
-func (p *proposals) deletes(ctx context.Context, st *branch.State, tree gitstore.Hash) (string, error) {
+func (p *proposals) deletes(ctx context.Context, st *branch.State, scope rollout.Scope, tree gitstore.Hash) (string,
+	error,
+) {
 	removed, excess, err := p.removed(ctx, st, tree)
 	if err != nil {
 		return "", err
 	}
-	return p.tooMany(st, removed, excess), nil
+	return p.tooMany(st, scope, removed, excess), nil
 }
 
 // removed counts the objects of a state that a tree does not have, and says what would lose too many of them.
@@ -169,7 +171,7 @@ func (p *proposals) removed(ctx context.Context, st *branch.State, tree gitstore
 }
 
 // tooMany refuses to remove more objects of a state than the fleet allows at once.
-func (p *proposals) tooMany(st *branch.State, removed int, excess string) string {
+func (p *proposals) tooMany(st *branch.State, scope rollout.Scope, removed int, excess string) string {
 	most := p.request.MaxDeletions
 	if most == 0 {
 		most = p.fleet.MaxDeletions(st.Record.Objects)
@@ -180,6 +182,6 @@ func (p *proposals) tooMany(st *branch.State, removed int, excess string) string
 	case excess == "" || p.request.MaxDeletions > 0: // somebody has named the number
 		return ""
 	}
-	return fmt.Sprintf("%s: if that is intended, run `sluice promote %s --max-deletions %d`", excess,
-		st.Record.Environment, removed)
+	return fmt.Sprintf("%s: if that is intended, run `sluice promote %s%s --max-deletions %d`", excess,
+		st.Record.Environment, flagsOf(scope), removed)
 }

@@ -103,7 +103,7 @@ func (t *takeBack) judge(ctx context.Context, tree gitstore.Hash, source rollout
 	}
 	// what the clusters run that the rollout has reached, and the others
 	for _, st := range []*branch.State{t.now, t.before} {
-		if why, err := t.deletes(ctx, st, tree); err != nil || why != "" {
+		if why, err := t.deletes(ctx, st, rollout.Scope{}, tree); err != nil || why != "" {
 			return why, err
 		}
 	}
