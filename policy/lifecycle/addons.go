@@ -120,6 +120,10 @@ func Addons() []Addon {
 	plane := func(name string, images ...string) Addon {
 		return Addon{Name: name, Images: images, Skew: &Skew{Older: 1}, Source: skew}
 	}
+	// cloud is a controller of a cloud: the skew policy allows it to be one minor version older
+	cloud := func(name, versions, source string, images ...string) Addon {
+		return Addon{Name: name, Images: images, Versions: versions, Skew: &Skew{Older: 1}, Source: source}
+	}
 	metricsServer := func(versions, kubernetes string) Addon {
 		return Addon{
 			Name: "metrics-server", Images: []string{"metrics-server/metrics-server"}, Versions: versions,
@@ -132,12 +136,19 @@ func Addons() []Addon {
 		[]Addon{
 			plane("kube-controller-manager", "kube-controller-manager", "kube-controller-manager-*"),
 			plane("kube-scheduler", "kube-scheduler", "kube-scheduler-*"),
-			plane("cloud-controller-manager", "cloud-controller-manager", "*-cloud-controller-manager",
-				"*-cloud-provider", "cloud-provider-*"),
+			// these two have the minor versions of Kubernetes; most others have versions of their own
+			cloud("cloud-provider-aws", ">=1.20", "https://kubernetes.github.io/cloud-provider-aws/",
+				"cloud-provider-aws/cloud-controller-manager"),
+			cloud("cloud-provider-azure", ">=1.23", "https://github.com/kubernetes-sigs/cloud-provider-azure#version-matrix",
+				"azure-cloud-controller-manager"),
 			{Name: "kubectl", Images: []string{"kubectl"}, Skew: &Skew{Older: 1, Newer: 1}, Source: skew},
 			{
 				Name: "cluster-autoscaler", Images: []string{"autoscaling/cluster-autoscaler", "cluster-autoscaler-*"},
 				Versions: ">=1.12", Skew: &Skew{}, Advice: true, Source: autoscaler,
+			},
+			{ // other versions may work, but are not tested
+				Name: "cilium", Images: []string{"cilium/cilium"}, Versions: ">=1.18 <1.19", Kubernetes: ">=1.30 <=1.33",
+				Advice: true, Source: "https://docs.cilium.io/en/v1.18/network/kubernetes/compatibility/",
 			},
 			metricsServer(">=0.9 <0.10", ">=1.34"),
 			metricsServer(">=0.8 <0.9", ">=1.31"),

@@ -199,6 +199,9 @@ spec:
 		{"metrics-server of a mirror", "1.24", pod("mirror.example.com/k8s/metrics-server/metrics-server:v0.7.2"), []string{"blocks version-skew Deployment/web: metrics-server 0.7.2 is for Kubernetes >=1.27 → use another version of the image (https://github.com/kubernetes-sigs/metrics-server#compatibility-matrix)"}},
 		{"metrics-server", "1.30", pod("registry.k8s.io/metrics-server/metrics-server:v0.7.2"), nil},
 		{"a version that is not known", "1.30", pod("registry.k8s.io/metrics-server/metrics-server:latest"), []string{"version-skew Deployment/web: the version of the image registry.k8s.io/metrics-server/metrics-server:latest is not known, so nothing says whether it works with the new version"}},
+		{"a cloud controller", "1.34", pod("registry.k8s.io/provider-aws/cloud-provider-aws/cloud-controller-manager:v1.32.0"), []string{"blocks version-skew Deployment/web: cloud-provider-aws 1.32.0 may be at most 1 minor version older than the cluster → use another version of the image (https://kubernetes.github.io/cloud-provider-aws/)"}},
+		{"a cloud controller with versions of its own", "1.34", pod("docker.io/hetznercloud/hcloud-cloud-controller-manager:v1.20.0"), nil},
+		{"a CNI that was not tested", "1.34", pod("quay.io/cilium/cilium:v1.18.2"), []string{"version-skew Deployment/web: cilium 1.18.2 is for Kubernetes >=1.30 <=1.33 → use another version of the image (https://docs.cilium.io/en/v1.18/network/kubernetes/compatibility/)"}},
 		{"another image", "1.30", pod("example.com/web:v1"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -142,7 +142,7 @@ func (p *plan) clusters() ([]lifecycle.Minor, error) {
 	}
 	order(p.fleet, p.out.Clusters)
 	if frozen > 0 {
-		p.out.Notes = append(p.out.Notes, hydrate.Count(frozen, "cluster")+" of the plan: frozen, and planned for as if not")
+		p.out.Notes = append(p.out.Notes, fmt.Sprintf("frozen clusters keep what they have: of %s the plan says what this commit renders for them", hydrate.Count(frozen, "frozen cluster")))
 	}
 	if first.Major != p.request.To.Major {
 		return nil, fmt.Errorf("a plan from %s to %s is not possible: the major version differs", first, p.request.To)

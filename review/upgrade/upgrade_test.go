@@ -299,6 +299,17 @@ spec: {containers: [{name: a, image: "r.example.com/tool:{{ .Capabilities.KubeVe
 	want(t, "clusters", verdicts(u), []string{"blocked eu-1 1.24→1.25 changed 1", "blocked eu-2 1.24→1.25 changed 1", "current us-1 1.25→1.25 changed 0"})
 }
 
+// Of a frozen cluster, the plan says what the commit renders, and a note says that the cluster does not have it.
+func TestFrozenClusters(t *testing.T) {
+	t.Parallel()
+	r := newFleet(t)
+	r.Write("clusters/dev-1.yaml", header+"kind: Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev, kubeVersion: 1.24.0, state: frozen}\n")
+	r.Commit("frozen")
+	u := plan(t, r, "1.25", func(c *fleet.Cluster) bool { return c.Environment == "dev" })
+	want(t, "clusters", verdicts(u), []string{"ready dev-1 1.24→1.25 changed 0"})
+	want(t, "notes", u.Notes, []string{"frozen clusters keep what they have: of 1 frozen cluster the plan says what this commit renders for them"})
+}
+
 func TestRefusedPlans(t *testing.T) {
 	t.Parallel()
 	r := newFleet(t)
