@@ -81,8 +81,38 @@ const (
 	fingerprint = "a fingerprint key of the test, long enough"
 )
 
-// ownBranches are protected on the forge.
-var ownBranches = []string{"env/*", "cluster/*", "sluice/*"}
+// ownBranches are protected on GitHub, with Sluice as an exception; onGitLab on GitLab, as docs/gitlab-setup.md says.
+var (
+	ownBranches = []string{"env/*", "cluster/*", "sluice/*"}
+	onGitLab    = []string{"env/*", "cluster/*", "sluice/state", "sluice/promote/*"}
+)
+
+// ofGitLab is a hook that refuses what GitLab refuses on protected branches: to delete one, and to force a push where the
+// rule does not allow it (https://docs.gitlab.com/user/project/repository/branches/protected/). Only requests have a user;
+// a test that pushes to the folder is not asked.
+const ofGitLab = `#!/bin/sh
+[ -n "$REMOTE_USER" ] || exit 0
+while read -r old new ref; do
+  force=
+  case $ref in
+  refs/heads/sluice/promote/*) force=yes ;;
+  refs/heads/env/* | refs/heads/cluster/* | refs/heads/sluice/state) ;;
+  *) continue ;;
+  esac
+  case $new in
+  *[!0]*) ;;
+  *) echo "GitLab: You can only delete protected branches using the web interface." >&2; exit 1 ;;
+  esac
+  case $old in
+  *[!0]*) ;;
+  *) continue ;;
+  esac
+  if [ -z "$force" ] && [ -n "$(git rev-list --max-count=1 "$old" "^$new")" ]; then
+    echo "GitLab: You are not allowed to force push code to a protected branch on this project." >&2
+    exit 1
+  fi
+done
+`
 
 // story is a forge with real Git, and a service that receives its webhooks.
 type story struct {
@@ -143,6 +173,12 @@ func newStory(t *testing.T, kind string) *story {
 		s.run("", "init", "-q", "--bare", "-b", "main", bare)
 		s.run(bare, "config", "http.receivepack", "true")
 		s.run(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
+		if kind == "gitlab" {
+			writeAll(s, bare, map[string]string{"hooks/pre-receive": ofGitLab})
+			if err := os.Chmod(filepath.Join(bare, "hooks", "pre-receive"), 0o700); err != nil { //nolint:gosec // Git runs it
+				t.Fatal(err)
+			}
+		}
 		s.git = httptest.NewServer(s.listed(backend(t, filepath.Join(s.dir, "git"))))
 		t.Cleanup(s.git.Close)
 		token = s.startForge(bare)
@@ -237,7 +273,7 @@ func (s *story) startForge(bare string) (token string) {
 	}
 	s.lab = fakegitlab.New(fakegitlab.Options{OnEvent: s.deliver, Clock: s.now})
 	s.lab.AddProject(repo, bare)
-	for _, pattern := range ownBranches {
+	for _, pattern := range onGitLab {
 		s.lab.Protect(repo, pattern, fakegitlab.Maintainer)
 	}
 	token = "token-of-the-test"
