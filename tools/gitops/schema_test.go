@@ -36,7 +36,10 @@ var released = []struct {
 }{
 	{
 		"github.com/fluxcd/source-controller@v1.9.6", "h1:nG534/bI6nVpyHra7ONAk6xDB3xPsVT+EOLHZHXPrrc=",
-		[]string{"config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml"},
+		[]string{
+			"config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml",
+			"config/crd/bases/source.toolkit.fluxcd.io_ocirepositories.yaml",
+		},
 	},
 	{
 		"github.com/fluxcd/kustomize-controller@v1.9.6", "h1:XB+G3A0mky0j5uVHZWv4oSlS2RvZBoNIUhstIvY0JKE=",
