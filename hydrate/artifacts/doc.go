@@ -1,6 +1,6 @@
-// Package artifacts publishes what cluster branches have as OCI artifacts: one for each commit of a cluster branch,
-// under the commit's hash, and a tag that moves with the branch. Flux (OCIRepository) and Argo CD (OCI sources) read
-// them.
+// Package artifacts publishes what cluster branches have as OCI artifacts: one for each commit that a run finds on a
+// cluster branch, under the commit's hash, and a tag that moves with the branch. Flux (OCIRepository) and Argo CD (OCI
+// sources) read them.
 //
 // A Publisher runs after branches have moved. It reads where the branches are, compares that with a list of what is
 // published, and pushes what differs. The list is in the registry, at the tag ListTag of the fleet's own repository: it
