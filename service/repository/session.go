@@ -275,16 +275,21 @@ func (w *Session) trunkTree(ctx context.Context) (gitstore.Hash, error) {
 // Output returns the repository of the rendered branches, and whether it is on the forge, for links and statuses: by
 // the trunk as the task saw it last.
 func (w *Session) Output(ctx context.Context) (forge.Repository, bool, error) {
-	if seen := w.seen.Load(); seen != nil {
-		if tip, _, err := w.Readable(ctx, *seen); err == nil {
-			return w.outputPlace(ctx, tip.Tree)
-		}
-	}
-	tree, err := w.trunkTree(ctx)
+	tree, err := w.seenTrunk(ctx)
 	if err != nil {
 		return w.repo.Place.Repo(), false, err
 	}
 	return w.outputPlace(ctx, tree)
+}
+
+// seenTrunk is trunkTree for the trunk as the task saw it last: it asks the server only if the task has not seen it.
+func (w *Session) seenTrunk(ctx context.Context) (gitstore.Hash, error) {
+	if seen := w.seen.Load(); seen != nil {
+		if tip, _, err := w.Readable(ctx, *seen); err == nil {
+			return tip.Tree, nil
+		}
+	}
+	return w.trunkTree(ctx)
 }
 
 // outputOf returns the repository on the forge whose credential writes the branches of a fleet.

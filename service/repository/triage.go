@@ -10,7 +10,7 @@ import (
 // Triage implements bot.Triage. Only the trunk has rules: a merge request must not choose its own labels and reviewers,
 // nor must its target branch, which anybody with write access can create.
 func (w *Session) Triage(ctx context.Context, r *report.Review) (triage.Plan, error) {
-	tree, err := w.trunkTree(ctx)
+	tree, err := w.seenTrunk(ctx)
 	if err != nil {
 		return triage.Plan{}, err
 	}

@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 			{"build", "-o", filepath.Join(dir, "kustomize"), "sigs.k8s.io/kustomize/kustomize/v5"},
 			{"build", "-o", filepath.Join(dir, "sluice-reference-argocd"), "./sluice-reference-argocd"},
 		} {
+			if argoref.Helm == 3 && args[1] != "-C" { // the flags of this test are not those of its commands
+				args = slices.Insert(args, 1, "-modfile=argocd-3.2.mod", "-tags=argocd32")
+			}
 			if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 				fmt.Fprintf(os.Stderr, "go %s: %v\n%s", strings.Join(args, " "), err, out)
 				return 1
