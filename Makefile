@@ -34,7 +34,7 @@ test-e2e: browser ## the slow tests: stories of the service, processes that are 
 	$(MAKE) -j2 --no-print-directory e2e-services e2e-packages
 
 # One of each kind of the slow tests, for .ci/run, which may take 20 minutes. The nightly workflow runs all of test-e2e.
-STORIES := ^(TestStory|TestPromotionByChat|TestGoldenOwn|TestSignalsEndEveryVerb|TestKilledRunsLeaveOldOrNewBranches)$$
+STORIES := ^(TestRequestsOfAReview|TestStory|TestPromotionByChat|TestGoldenOwn|TestSignalsEndEveryVerb|TestKilledRunsLeaveOldOrNewBranches)$$
 STORIES := $(STORIES)|^TestScripts$$/^(rollback|repair|promote_failure|hydrate_policy|ci_github|import_flux|import_argocd)$$
 test-stories: browser ## some of the slow tests, in a few minutes
 	$(MAKE) -j2 --no-print-directory stories-services stories-pages
