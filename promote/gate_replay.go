@@ -186,7 +186,7 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 	out.Approvals.Count = int64(len(out.Approvals.By))
 	out.History = historyFacts(p.entries[i+1:])
 	for _, c := range e.Promotion.Checks {
-		out.Unknown["checks."+c.Name] = "the results of checks are not in Git"
+		out.Unknown[expression.Path("checks", c.Name)] = "the results of checks are not in Git"
 	}
 	commit, known := p.commits[entry.Source.Commit]
 	if known {

@@ -93,7 +93,7 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 	for _, name := range x.s.Environment.After {
 		i := slices.IndexFunc(x.s.Before, func(b Upstream) bool { return b.Name == name })
 		if i < 0 || x.s.Before[i].Foreign != "" {
-			out.Unknown["upstreams."+name] = "what it runs is not known"
+			out.Unknown[expression.Path("upstreams", name)] = "what it runs is not known"
 			continue
 		}
 		b, watch := x.s.Before[i], x.rec.Before[name]
@@ -110,7 +110,7 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 	for i, g := range checks(x.s, time.Time{}) {
 		name := x.p.Checks[i].Name
 		if g.State == Unknown {
-			out.Unknown["checks."+name] = g.Reason
+			out.Unknown[expression.Path("checks", name)] = g.Reason
 			continue
 		}
 		one := expression.Check{Green: g.State == Green, Reason: g.Reason}
@@ -118,7 +118,7 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 		if v := x.s.Checks[n].Value; v != nil {
 			one.Value = *v
 		} else {
-			out.Unknown["checks."+name+".value"] = "it is no query of Prometheus, or has no number"
+			out.Unknown[expression.Path("checks", name, "value")] = "it is no query of Prometheus, or has no number"
 		}
 		out.Checks[name] = one
 	}

@@ -8,6 +8,7 @@ package expression
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,10 +37,25 @@ type Facts struct {
 	Request     Request             `cel:"request"`
 	Checks      map[string]Check    `cel:"checks"` // by name
 
-	// Unknown says why a fact is not known, by its path: `changes`, `commit.files`, `checks.errors`. An expression whose
+	// Unknown says why a fact is not known, by its Path: `changes`, `commit.files`, `checks.errors`. An expression whose
 	// value depends on one has none.
 	Unknown map[string]string
 }
+
+// hiddenDot stands for a dot in a part of a path.
+const hiddenDot = "\x00"
+
+// Path returns the path of a fact whose parts may contain dots, as names of environments and checks do.
+func Path(parts ...string) string {
+	out := make([]string, len(parts))
+	for i, p := range parts {
+		out[i] = strings.ReplaceAll(p, ".", hiddenDot)
+	}
+	return strings.Join(out, ".")
+}
+
+// readable returns a path for people.
+func readable(path string) string { return strings.ReplaceAll(path, hiddenDot, ".") }
 
 // Environment is the environment that would be promoted.
 type Environment struct {
@@ -112,6 +128,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		ext.Strings(), ext.Sets(), ext.Lists(), ext.Math(),
 		cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(), cel.EnableMacroCallTracking(),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
 		ext.NativeTypes(ext.ParseStructTags(true), reflect.TypeFor[Facts](), reflect.TypeFor[Environment](),
 			reflect.TypeFor[Commit](), reflect.TypeFor[Changes](), reflect.TypeFor[Upstream](), reflect.TypeFor[History](),
 			reflect.TypeFor[Approvals](), reflect.TypeFor[Request](), reflect.TypeFor[Check]()),
@@ -135,8 +152,14 @@ type Expression struct {
 	program cel.Program
 }
 
+// maxLength is the greatest length of an expression: the time to compile one grows faster than its length.
+const maxLength = 4096
+
 // Compile compiles an expression whose value is true or false. The error names the place in the text.
 func Compile(text string) (*Expression, error) {
+	if len(text) > maxLength {
+		return nil, fmt.Errorf("the expression has %d characters, more than %d: write several gates", len(text), maxLength)
+	}
 	checked, program, err := compile(text)
 	if err != nil {
 		return nil, err
@@ -182,7 +205,7 @@ func (e *Expression) Keys(variable string) []string {
 	ast.PostOrderVisit(e.checked.NativeRep().Expr(), ast.NewExprVisitor(func(n ast.Expr) {
 		if path, ok := pathOf(n); ok {
 			if key, ok := strings.CutPrefix(path, variable+"."); ok && !strings.Contains(key, ".") {
-				out = append(out, key)
+				out = append(out, readable(key))
 			}
 		}
 	}))
@@ -229,7 +252,7 @@ func evaluate(program cel.Program, f *Facts) (value ref.Val, cost uint64, err er
 		parts := strings.Split(path, ".")
 		pattern := cel.AttributePattern(parts[0])
 		for _, p := range parts[1:] {
-			pattern = pattern.QualString(p)
+			pattern = pattern.QualString(readable(p))
 		}
 		unknown = append(unknown, pattern)
 	}
@@ -265,19 +288,28 @@ func reasons(u *types.Unknown, why map[string]string) []string {
 			for _, q := range t.QualifierPath() {
 				parts = append(parts, fmt.Sprint(q))
 			}
-			path, reason := strings.Join(parts, "."), ""
-			for p := path; p != ""; { // the reason of the fact itself, or of what it is a part of
-				if reason = why[p]; reason != "" {
-					break
-				}
-				cut := strings.LastIndex(p, ".")
-				p = p[:max(cut, 0)]
-			}
-			out = append(out, strings.TrimSuffix(path+" is not known: "+reason, ": "))
+			path := Path(parts...)
+			out = append(out, strings.TrimSuffix(readable(path)+" is not known: "+reasonOf(path, why), ": "))
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// reasonOf returns the reason of a fact, or of what it is a part of, or those of its parts.
+func reasonOf(path string, why map[string]string) string {
+	for p := path; p != ""; p = p[:max(strings.LastIndex(p, "."), 0)] {
+		if why[p] != "" {
+			return why[p]
+		}
+	}
+	var parts []string
+	for _, p := range slices.Sorted(maps.Keys(why)) {
+		if rest, ok := strings.CutPrefix(p, path+"."); ok {
+			parts = append(parts, readable(rest)+": "+why[p])
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Opens returns the time at which the expression becomes true if nothing but time passes, to the minute; ok is false if it
@@ -354,12 +386,12 @@ func (e *Expression) Explain(f *Facts) []Term {
 			root, _, _ := strings.Cut(path, ".")
 			if !ok || !slices.Contains(variableNames(), root) ||
 				slices.ContainsFunc(one.Facts, func(f string) bool {
-					return strings.HasPrefix(f, path+".") || strings.HasPrefix(f, path+" = ")
+					return strings.HasPrefix(f, readable(path)+".") || strings.HasPrefix(f, readable(path)+" = ")
 				}) {
 				return
 			}
 			if _, fact, err := e.part(n, f); err == nil && fact != nil && !types.IsUnknownOrError(fact) {
-				one.Facts = append(one.Facts, path+" = "+show(fact))
+				one.Facts = append(one.Facts, readable(path)+" = "+show(fact))
 			}
 		}))
 		out = append(out, one)
@@ -420,7 +452,7 @@ func pathOf(n ast.Expr) (string, bool) {
 			return "", false
 		}
 		if path, ok := pathOf(call.Args()[0]); ok {
-			return fmt.Sprintf("%s.%v", path, call.Args()[1].AsLiteral().Value()), true
+			return path + "." + Path(fmt.Sprint(call.Args()[1].AsLiteral().Value())), true
 		}
 	}
 	return "", false

@@ -87,6 +87,36 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// Names of environments and checks may have dots.
+func TestDottedNames(t *testing.T) {
+	f := facts()
+	f.Checks = map[string]Check{"a.b": {Green: true}}
+	f.Unknown = map[string]string{Path("checks", "a.b", "value"): "it is no query", Path("upstreams", "eu.dev"): "its branch is foreign"}
+	for text, want := range map[string]string{
+		`checks["a.b"].value < 1`:                            "checks.a.b.value is not known: it is no query",
+		`checks["a.b"].green`:                                "",
+		`upstreams[?"eu.dev"].?healthy.orValue(true)`:        "upstreams.eu.dev is not known: its branch is foreign",
+		`upstreams.all(n, upstreams[n].healthy)`:             "upstreams is not known: eu.dev: its branch is foreign",
+		`["a.b"].all(n, n in checks && checks[n].value < 1)`: "checks is not known: a.b.value: it is no query; checks.a.b.value is not known: it is no query",
+	} {
+		e, err := Compile(text)
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		r := e.Evaluate(f)
+		if got := strings.Join(r.Unknown, "; "); got != want || r.Open != (want == "") {
+			t.Errorf("%s: got %t, %s, want %s", text, r.Open, got, want)
+		}
+	}
+	e, err := Compile(`upstreams["eu.dev"].healthy && checks["c"].green`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.Keys("upstreams"); len(got) != 1 || got[0] != "eu.dev" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestTerms(t *testing.T) {
 	e, err := Compile(`upstreams.dev.soak >= duration("48h") && (changes.risk == "low" || approvals.by.exists(a, a == "bob"))`)
 	if err != nil {
@@ -118,13 +148,17 @@ func TestAsks(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		`commit.aeg > duration("1h")`:  "undefined field 'aeg'",
-		`commit.age > 3`:               "found no matching overload",
-		`commit.id`:                    "the value is a string, and a gate needs true or false",
-		`commits.size() > 1`:           "undeclared reference to 'commits'",
-		`now >`:                        "line 1, column 6",
-		strings.Repeat("(", 400) + "1": "recursion",
-		`http.get("http://a").ok`:      "undeclared reference",
+		`commit.aeg > duration("1h")`:   "undefined field 'aeg'",
+		`commit.age > 3`:                "found no matching overload",
+		`commit.id`:                     "the value is a string, and a gate needs true or false",
+		`commits.size() > 1`:            "undeclared reference to 'commits'",
+		`now >`:                         "line 1, column 6",
+		strings.Repeat("(", 400) + "1":  "recursion",
+		`commit.age > duration("1d")`:   "line 1, column 23: invalid duration",
+		`now < timestamp("2026-03-02")`: "invalid timestamp",
+		`commit.id.matches("(")`:        "invalid matches argument",
+		"true" + strings.Repeat(` || commit.id == "a"`, 300): "the expression has 6004 characters, more than 4096",
+		`http.get("http://a").ok`:                            "undeclared reference",
 	} {
 		if _, err := Compile(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: got %v, want %s", text, err, want)
