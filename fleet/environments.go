@@ -220,6 +220,14 @@ func (ec environmentChecks) checks(checks []Check, at []string) {
 	}
 }
 
+// GatesAsk reports whether an expression among the gates mentions a fact, by its path: `approvals`.
+func (p *Promotion) GatesAsk(path string) bool {
+	return slices.ContainsFunc(p.Gates, func(g GateExpression) bool {
+		e, err := expression.Compile(g.Expr)
+		return err == nil && e.Asks(path)
+	})
+}
+
 // gates checks that expressions compile, and that they name upstream environments and checks that exist.
 func (ec environmentChecks) gates(e Environment, at []string) {
 	seen := map[string]bool{}

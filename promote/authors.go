@@ -17,7 +17,8 @@ type authors struct{ *snapshot }
 func (a *authors) add(ctx context.Context, environment string, request *rollout.Request, out *rollout.Candidate) error {
 	e, _ := a.fleet.Environment(environment)
 	if by := e.Promotion.Approvers; by.Count == 0 && len(by.Users)+len(by.Teams) == 0 &&
-		!slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) {
+		!slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) &&
+		!e.Promotion.GatesAsk("approvals") {
 		return nil
 	}
 	var err error

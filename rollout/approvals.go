@@ -246,9 +246,10 @@ func Expedited(s Situation) (*Expedition, error) {
 // offer records since when people can approve a tree, because an earlier approval belongs to another tree.
 func (x *agreement) offer(w Proposal) error {
 	c := x.s.Candidate
-	_, needed := x.approvalsGate()
-	if !needed && x.mode() != modeRequest || c == nil || c.Tree == "" || !c.Source.Equal(w.Source) ||
-		x.rec.Offered.Is(c.Tree) {
+	if c == nil || c.Tree == "" || !c.Source.Equal(w.Source) || x.rec.Offered.Is(c.Tree) {
+		return nil
+	}
+	if _, needed := x.approvalsGate(); !needed && x.mode() != modeRequest && !x.p.GatesAsk("approvals") {
 		return nil
 	}
 	return x.emit(Event{Kind: EventOffered, Source: w.Source, Tree: c.Tree})

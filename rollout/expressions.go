@@ -86,6 +86,9 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 	if c := x.s.Candidate; c != nil {
 		out.Approvals.By = x.agreement.approvers(c.Tree, x.agreement.candidateAuthors(), false)
 		out.Approvals.Count = int64(len(out.Approvals.By))
+		if c.AuthorsUnknown != "" {
+			out.Unknown["approvals"] = "the authors of its commits, whose approvals do not count, are unknown: " + c.AuthorsUnknown
+		}
 	} else {
 		out.Unknown["approvals"] = "the proposal is not rendered yet"
 	}

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,23 @@ func TestExpressionGatesDoNotApply(t *testing.T) {
 		}
 		if !moves {
 			t.Errorf("%s: %v, %s", name, d.Gates, d.WaitsFor)
+		}
+	}
+}
+
+// Approvals are not known while an author may be among those who gave them.
+func TestExpressionGatesWithUnknownAuthors(t *testing.T) {
+	t.Parallel()
+	s := gated(fleet.GateExpression{Name: "own", Expr: "approvals.count >= 1"})
+	s.Record.Approvals = []rollout.Approval{{By: "mia", Tree: "t2", At: at()}}
+	for unknown, want := range map[string]string{"": "gate/own: green", "the forge does not answer": "the forge does not answer"} {
+		s.Candidate.AuthorsUnknown = unknown
+		d, err := rollout.Decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(d.Gates, func(g rollout.Gate) bool { return g.Name == "gate/own" }); i < 0 || !strings.Contains(d.Gates[i].String(), want) {
+			t.Errorf("%s: %v", unknown, d.Gates)
 		}
 	}
 }
