@@ -101,10 +101,23 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 		}
 		b, watch := x.s.Before[i], x.rec.Before[name]
 		one := expression.Upstream{Runs: b.Source.Commit}
-		if watch != nil && x.order.knows(b.Source) && x.order.contains(b.Source, w.Promoted, w.Apps) {
-			since := x.healthySince(w, watch)
-			if one.Healthy = x.upstreams.health(b).state == Green && !since.IsZero(); one.Healthy {
-				one.Soak = x.s.Now.Sub(since)
+		health := x.upstreams.health(b)
+		unknown := ""
+		switch {
+		case watch == nil || b.Source.Empty() || b.idle():
+		case !x.order.knows(b.Source):
+			unknown = "it runs " + b.Source.String() + ", which is not on the known part of the trunk"
+		case !x.order.contains(b.Source, w.Promoted, w.Apps):
+		case health.state == Unknown:
+			unknown = health.reason
+		case health.state == Green:
+			if since := x.healthySince(w, watch); !since.IsZero() {
+				one.Healthy, one.Soak = true, x.s.Now.Sub(since)
+			}
+		}
+		if unknown != "" {
+			for _, field := range []string{"healthy", "soak"} {
+				out.Unknown[expression.Path("upstreams", name, field)] = unknown
 			}
 		}
 		out.Upstreams[name] = one

@@ -111,6 +111,34 @@ func TestExpressionGatesWithUnknownAuthors(t *testing.T) {
 	}
 }
 
+// What an environment before shows is not known without its statuses, and where all its clusters are frozen it is not
+// healthy.
+func TestExpressionGatesOfUpstreams(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		expr, want string
+		change     func(s *rollout.Situation)
+	}{
+		"no status": {`!upstreams.staging.healthy`, "gate/own: unknown: upstreams.staging.healthy is not known: ", func(s *rollout.Situation) {
+			s.Environment.Promotion.Health.CommitStatuses = []string{"sync"}
+			s.Before[0].Clusters = []rollout.ClusterState{{Cluster: rollout.Cluster{Name: "s"}, Statuses: nil}}
+		}},
+		"frozen": {`upstreams.staging.healthy`, "gate/own: waiting", func(s *rollout.Situation) {
+			s.Before[0].Clusters = []rollout.ClusterState{{Cluster: rollout.Cluster{Name: "s", State: "frozen"}, Tree: "a", Desired: "b"}}
+		}},
+	} {
+		s := gated(fleet.GateExpression{Name: "own", Expr: test.expr})
+		test.change(&s)
+		d, err := rollout.Decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(d.Gates, func(g rollout.Gate) bool { return g.Name == "gate/own" }); i < 0 || !strings.HasPrefix(d.Gates[i].String(), test.want) {
+			t.Errorf("%s: %v", name, d.Gates)
+		}
+	}
+}
+
 func first(gate fleet.GateExpression) rollout.Situation {
 	s := gated(gate)
 	s.Running, s.Record.Ran, s.Candidate.Base = rollout.Running{}, nil, ""
