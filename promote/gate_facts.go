@@ -118,12 +118,21 @@ func (e HistoryEntry) back() bool {
 }
 
 func (e HistoryEntry) trailer(key string) string {
-	for _, t := range e.Trailers {
-		if t.Key == key {
-			return t.Value
-		}
+	if all := e.trailers(key); len(all) > 0 {
+		return all[0]
 	}
 	return ""
+}
+
+// trailers returns the values of a key in the commit and in the promotion that it merges.
+func (e HistoryEntry) trailers(key string) []string {
+	var out []string
+	for _, t := range slices.Concat(e.Trailers, e.merged) {
+		if t.Key == key {
+			out = append(out, t.Value)
+		}
+	}
+	return out
 }
 
 // historyFacts lists the moves of an environment, newest first.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/fleet/expression"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/rollout"
 )
@@ -26,5 +28,82 @@ func TestApprovalsOfAnExpression(t *testing.T) {
 	}
 	if refused := approve("noor"); len(refused) > 0 || !strings.Contains(s.runs(), commit) {
 		t.Errorf("an approval: %q, prod runs %s, want %s", refused, s.runs(), commit)
+	}
+}
+
+// replay evaluates an expression for the past promotions of prod, newest first.
+func (s *stage) replay(text string) []promote.ReplayedPromotion {
+	s.T.Helper()
+	gate, err := expression.Compile(text)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	list, err := promote.ReplayGate(s.T.Context(), s.Hydrator(2), promote.ReplayRequest{
+		Trunk: s.tip(), Environment: "prod", Gate: gate,
+	})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return list
+}
+
+func (s *stage) opens(text string) {
+	s.T.Helper()
+	if list := s.replay(text); len(list) != 1 || !list[0].Open {
+		s.T.Errorf("%s: %+v", text, list)
+	}
+}
+
+// The past has every approval of a promotion.
+func TestReplayOfApprovals(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto, approvers: {count: 2}")
+	s.release("one")
+	s.look(nil)
+	for _, by := range []string{"noor", "mia"} {
+		s.look(nil, ordered(rollout.EventApprove, by, func(c *promote.Command) { c.By = by }))
+	}
+	s.opens(`approvals.count == 2 && "noor" in approvals.by && "mia" in approvals.by`)
+}
+
+// The past of a promotion of one app is that of the commit which it brought, not of the one that everything else runs.
+func TestReplayOfAnApp(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual")
+	commit := s.release("one")
+	s.look(nil, ordered(rollout.EventPromote, "p", func(c *promote.Command) { c.Apps = []string{"shop"} }))
+	s.opens(`commit.id == "` + commit + `" && commit.files == ["apps/shop/layers/global/values.yaml"]`)
+	s.opens(`commit.authors.exists(a, a == "a@example.com") && upstreams.dev.healthy`)
+}
+
+// A promotion that the forge merges is one.
+func TestReplayOfAMergedPromotion(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.release("one")
+	s.look(nil)
+	s.opens("true")
+	s.Git("update-ref", "refs/heads/env/prod", s.Git("commit-tree", "-p", "env/prod^", "-p", "env/prod", "-m", "Merge branch 'sluice/promote/prod'", "env/prod^{tree}"))
+	s.opens("true")
+	commit := s.release("two")
+	s.look(nil)
+	if list := s.replay("history.promotions.size() == 1"); len(list) != 2 || !list[0].Open || list[0].Source != commit {
+		t.Errorf("%+v", list)
+	}
+}
+
+// The authors of a promotion from a commit that is not on the trunk any more are unknown.
+func TestReplayWithoutTheCommitBefore(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.Git("checkout", "-q", "--orphan", "anew")
+	s.Commit("the trunk anew")
+	s.Git("branch", "-qM", "main")
+	s.hydrate(func(q *hydrate.Request) { q.Environments, q.Overwrite = []string{"dev"}, true })
+	s.release("one")
+	s.look(nil, ordered(rollout.EventPromote, "p", func(c *promote.Command) { c.Now = true }))
+	list := s.replay(`commit.authors.all(a, a != "b")`)
+	if len(list) != 1 || list[0].Open || !strings.Contains(strings.Join(list[0].Unknown, "\n"), "trunk") {
+		t.Errorf("%+v", list)
 	}
 }

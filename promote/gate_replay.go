@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -108,7 +109,9 @@ func (p *replay) readTrunk(ctx context.Context) error {
 	needed := map[string]bool{}
 	for _, list := range append([][]HistoryEntry{p.entries}, p.lists()...) {
 		for _, e := range list {
-			needed[e.Source.Commit] = true
+			for _, c := range e.Source.Commits() {
+				needed[c] = true
+			}
 		}
 	}
 	p.places, p.commits = map[string]int{}, map[string]gitstore.Commit{}
@@ -142,7 +145,7 @@ func (p *replay) lists() [][]HistoryEntry {
 func (p *replay) promotion(ctx context.Context, e *fleet.Environment, i int) (ReplayedPromotion, error) {
 	entry := p.entries[i]
 	out := ReplayedPromotion{
-		At: entry.At, Commit: entry.Commit, Source: entry.Source.Commit, Now: entry.trailer(branch.TrailerNow),
+		At: entry.At, Commit: entry.Commit, Source: p.promoted(i), Now: entry.trailer(branch.TrailerNow),
 	}
 	if c, ok := p.commits[out.Source]; ok {
 		out.Subject, _, _ = strings.Cut(c.Message, "\n")
@@ -182,13 +185,14 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 	out.Request = expression.Request{By: entry.trailer(branch.TrailerBy), Reason: entry.trailer(branch.TrailerReason)}
 	out.Request.Apps = listOf(entry.trailer(branch.TrailerApps))
 	out.Request.Workspaces = listOf(entry.trailer(branch.TrailerWorkspaces))
-	out.Approvals.By = listOf(entry.trailer(branch.TrailerApproved))
+	out.Approvals.By = entry.trailers(branch.TrailerApproved)
 	out.Approvals.Count = int64(len(out.Approvals.By))
 	out.History = historyFacts(p.entries[i+1:])
 	for _, c := range e.Promotion.Checks {
 		out.Unknown[expression.Path("checks", c.Name)] = "the results of checks are not in Git"
 	}
-	commit, known := p.commits[entry.Source.Commit]
+	promoted := p.promoted(i)
+	commit, known := p.commits[promoted]
 	if known {
 		out.Commit = commitFacts(commit, entry.At)
 		available = commit.Committer.When
@@ -197,7 +201,7 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 		available = entry.At
 	}
 	for name, states := range p.upstreams {
-		since, runs := p.since(states, entry)
+		since, runs := p.since(states, promoted, out.Request.Apps, entry.At)
 		one := expression.Upstream{Runs: runs}
 		if !since.IsZero() {
 			one.Healthy, one.Soak = true, entry.At.Sub(since)
@@ -211,7 +215,9 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 		available = entry.At
 	}
 	if gate.Asks("commit.authors") {
-		if out.Commit.Authors, err = p.authors(ctx, before.Source.Commit, entry.Source.Commit); err != nil {
+		if _, there := p.places[p.ran(i)]; !there {
+			out.Unknown["commit.authors"] = "what the environment ran is not on the known part of the trunk"
+		} else if out.Commit.Authors, err = p.authors(ctx, p.ran(i), promoted); err != nil {
 			return nil, available, err
 		}
 	}
@@ -232,19 +238,66 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 	return out, available, err
 }
 
+// promoted returns the source commit that the state with an index brought: the newest one of what it has and the state
+// before has not.
+func (p *replay) promoted(i int) string {
+	now, before := p.entries[i].Source, p.entries[i+1].Source
+	if now.Commit != before.Commit {
+		return now.Commit
+	}
+	out := ""
+	for _, c := range now.Commits() {
+		if slices.Contains(before.Commits(), c) {
+			continue
+		}
+		place, known := p.places[c]
+		if best, ok := p.places[out]; known && (!ok || place < best) || out == "" {
+			out = c
+		}
+	}
+	return cmp.Or(out, now.Commit)
+}
+
+// ran returns the oldest commit of which the state before the one with an index had something that changed.
+func (p *replay) ran(i int) string {
+	now, before := p.entries[i].Source, p.entries[i+1].Source
+	out := ""
+	if now.Commit != before.Commit {
+		out = before.Commit
+	}
+	for app := range now.Apps {
+		if c := before.Of(app); c != now.Of(app) && (out == "" || p.places[c] > p.places[out]) {
+			out = c
+		}
+	}
+	return cmp.Or(out, before.Commit)
+}
+
 // since returns when an environment began to run a promoted commit or a newer one, without a break until it landed, and
-// what it ran then; zero if it did not.
-func (p *replay) since(states []HistoryEntry, landed HistoryEntry) (since time.Time, runs string) {
-	wanted, known := p.places[landed.Source.Commit]
+// what it ran then; zero if it did not. Without apps, everything must be as new.
+func (p *replay) since(states []HistoryEntry, promoted string, apps []string, landed time.Time) (since time.Time,
+	runs string,
+) {
+	wanted, known := p.places[promoted]
+	older := func(commit string) bool {
+		place, ok := p.places[commit]
+		return !known || !ok || place > wanted
+	}
 	for _, s := range states {
-		if s.At.After(landed.At) {
+		if s.At.After(landed) {
 			continue
 		}
 		if runs == "" {
 			runs = s.Source.Commit
 		}
-		place, ok := p.places[s.Source.Commit]
-		if !known || !ok || place > wanted {
+		has := s.Source.Commits()
+		if len(apps) > 0 {
+			has = nil
+			for _, app := range apps {
+				has = append(has, s.Source.Of(app))
+			}
+		}
+		if len(has) == 0 || slices.ContainsFunc(has, older) {
 			break
 		}
 		since = s.At
@@ -256,8 +309,7 @@ func (p *replay) since(states []HistoryEntry, landed HistoryEntry) (since time.T
 func (p *replay) authors(ctx context.Context, from, to string) ([]string, error) {
 	var out []string
 	for id, c := range p.commits {
-		last, known := p.places[from]
-		if place := p.places[id]; place < p.places[to] || known && place >= last {
+		if place := p.places[id]; place < p.places[to] || place >= p.places[from] {
 			continue
 		}
 		some, err := authorsOf(ctx, p.h.Store, c)

@@ -26,6 +26,7 @@ type HistoryEntry struct {
 	Subject  string
 	Author   string
 	Trailers []gitstore.Trailer
+	merged   []gitstore.Trailer // of the promotion that the commit merges, if the forge made it
 }
 
 // ErrNoEnvironment means that the fleet does not have the environment.
@@ -146,6 +147,9 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 		}
 		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
 		var err error
+		if entry.merged, err = mergedTrailers(ctx, h, at); err != nil {
+			return out, err
+		}
 		// the tree alone tells what a merge by the forge brought
 		if entry.Source, err = branch.ReadSource(ctx, h.Store, at.Tree); err != nil {
 			return out, err
@@ -168,6 +172,21 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 		at = next
 	}
 	return out, nil
+}
+
+// mergedTrailers returns the trailers of the promotion that a commit merges, if the forge made the commit.
+func mergedTrailers(ctx context.Context, h *hydrate.Hydrator, c gitstore.Commit) ([]gitstore.Trailer, error) {
+	if len(c.Parents) != 2 { //nolint:mnd // a merge of one commit
+		return nil, nil
+	}
+	if err := h.Branches.Fetch(ctx, c.Parents[1]); err != nil {
+		return nil, err
+	}
+	merged, err := branch.MergedPromotion(ctx, h.Store, c)
+	if err != nil || merged == nil {
+		return nil, err
+	}
+	return gitstore.Trailers(merged.Message), nil
 }
 
 // EarlierState finds the newest state of an environment branch in which a cluster had a tree. An error that wraps

@@ -73,7 +73,7 @@ func notMade(tip gitstore.Commit) string {
 // inspect checks everything except that the trailers match the owner.
 func inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, allowed signers.List) (Origin, error) {
 	out := Origin{Rendered: tip}
-	merged, err := mergedPromotion(ctx, store, tip)
+	merged, err := MergedPromotion(ctx, store, tip)
 	if err != nil {
 		return out, err
 	}
@@ -100,10 +100,10 @@ func inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, al
 	return out, err
 }
 
-// mergedPromotion returns the commit of Sluice that the tip merges, if the tip is the forge's merge of a promotion's
+// MergedPromotion returns the commit of Sluice that the tip merges, if the tip is the forge's merge of a promotion's
 // merge request: a merge of one commit of Sluice onto its parent, with an unchanged tree. It returns nil for any other
 // tip.
-func mergedPromotion(ctx context.Context, store *gitstore.Store, tip gitstore.Commit) (*gitstore.Commit, error) {
+func MergedPromotion(ctx context.Context, store *gitstore.Store, tip gitstore.Commit) (*gitstore.Commit, error) {
 	if len(tip.Parents) != 2 {
 		return nil, nil //nolint:nilnil // the tip merges nothing
 	}
