@@ -52,19 +52,31 @@ func expressionGate(one fleet.GateExpression, facts *expression.Facts) Gate {
 	}
 	g.State, g.Reason = Waiting, one.Message
 	if g.Reason == "" {
-		var parts []string
-		for _, t := range g.Terms {
-			if t.Value != "true" {
-				parts = append(parts, t.String())
-			}
-		}
-		g.Reason = "not true: " + strings.Join(parts, "; ")
+		g.Reason = "not true: " + strings.Join(closedTerms(g.Terms, e.Explain(facts.At(facts.Now.Add(time.Minute)))), "; ")
 	}
 	if at, ok := e.Opens(facts, facts.Now.Add(foresight)); ok {
 		g.Until = at
 		g.Reason += "; if nothing else changes, it opens " + Stamp(at)
 	}
 	return g
+}
+
+// closedTerms describes the parts of an expression that are not true. It leaves out facts that change all the time, later
+// and with each check: the reason is written to merge requests again when it changes.
+func closedTerms(terms, later []expression.Term) []string {
+	var out []string
+	for i, t := range terms {
+		if t.Value == "true" {
+			continue
+		}
+		t.Facts = slices.DeleteFunc(slices.Clone(t.Facts), func(fact string) bool {
+			name, _, _ := strings.Cut(fact, " = ")
+			return strings.HasPrefix(name, "checks.") && strings.HasSuffix(name, ".value") ||
+				i >= len(later) || !slices.Contains(later[i].Facts, fact)
+		})
+		out = append(out, t.String())
+	}
+	return out
 }
 
 // expressionFacts returns what expressions ask for.

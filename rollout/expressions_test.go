@@ -35,7 +35,7 @@ func TestExpressionGates(t *testing.T) {
 	t.Parallel()
 	for expr, want := range map[string]string{
 		`upstreams.staging.soak >= duration("24h") && upstreams.staging.healthy`: "green",
-		`upstreams.staging.soak >= duration("30h")`:                              `waiting: not true: upstreams.staging.soak >= duration("30h"): false (upstreams.staging.soak = 24h0m0s); if nothing else changes, it opens 2026-03-27 16:00 UTC`,
+		`upstreams.staging.soak >= duration("30h")`:                              `waiting: not true: upstreams.staging.soak >= duration("30h"): false; if nothing else changes, it opens 2026-03-27 16:00 UTC`,
 		`now.getHours("UTC") >= 14 && commit.age > duration("31h")`:              `opens 2026-03-27 14:00 UTC`,
 		`changes.risk == "low"`:                                                  `waiting: not true: changes.risk == "low": false (changes.risk = "medium")`,
 		`checks.errors.value < 0.5`:                                              "green",
@@ -58,6 +58,34 @@ func TestExpressionGates(t *testing.T) {
 		}
 		if got == "" || !strings.Contains(got, want) || moves != (got == "green") {
 			t.Errorf("%s: %s (moves: %t), want %s", expr, got, moves, want)
+		}
+	}
+}
+
+// What an environment waits for is told again to merge requests when it changes, so it does not change with every second.
+func TestExpressionGatesSayTheSame(t *testing.T) {
+	t.Parallel()
+	for _, expr := range []string{
+		`upstreams.staging.soak >= duration("30h1m7s") && now.getHours("UTC") < 30`,
+		`changes.risk == "low" || now.getHours("UTC") == 3`,
+		`checks.errors.value < 0.0`,
+	} {
+		said := ""
+		for _, later := range []time.Duration{0, 11 * time.Second, 7 * time.Minute, 49*time.Minute + 3*time.Second} {
+			s := gated(fleet.GateExpression{Name: "own", Expr: expr})
+			s.Now = s.Now.Add(later)
+			value := 0.25 + later.Seconds()
+			s.Checks[0].At, s.Checks[0].Value = s.Now, &value
+			d, err := rollout.Decide(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said == "" {
+				said = d.WaitsFor
+			}
+			if d.WaitsFor != said || said == "" {
+				t.Errorf("after %s: %s, before: %s", later, d.WaitsFor, said)
+			}
 		}
 	}
 }

@@ -312,23 +312,24 @@ func reasonOf(path string, why map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Opens returns the time at which the expression becomes true if nothing but time passes, to the minute; ok is false if it
+// Opens returns the time at which the expression becomes true if nothing but time passes, to the second; ok is false if it
 // does not until the end, or if finding out would cost more than ten evaluations may.
 func (e *Expression) Opens(f *Facts, end time.Time) (at time.Time, ok bool) {
 	const step, most = 15 * time.Minute, 10 * celconfig.PerCallLimit
-	before, spent := f.Now, uint64(0)
+	now := f.Now.Truncate(time.Second)
+	before, spent := now, uint64(0)
 	open := func(at time.Time) bool {
 		result, cost := e.evaluate(f.At(at))
 		spent += cost
 		return result.Open
 	}
-	for at := f.Now; !at.After(end) && spent < most; at = at.Add(step) {
+	for at := now; !at.After(end) && spent < most; at = at.Add(step) {
 		if !open(at) {
 			before = at
 			continue
 		}
-		for at.Sub(before) > time.Minute {
-			if middle := before.Add(at.Sub(before) / 2); open(middle) { //nolint:mnd // halves
+		for at.Sub(before) > time.Second {
+			if middle := before.Add(at.Sub(before) / 2).Truncate(time.Second); open(middle) { //nolint:mnd // halves
 				at = middle
 			} else {
 				before = middle
