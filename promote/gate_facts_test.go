@@ -76,6 +76,18 @@ func TestReplayOfAnApp(t *testing.T) {
 	s.opens(`commit.authors.exists(a, a == "a@example.com") && upstreams.dev.healthy`)
 }
 
+// Retired clusters are none of the environment, as in the present.
+func TestReplayWithoutRetiredClusters(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.release("one")
+	s.look(nil)
+	s.opens(`"prod-us-1" in environment.clusters`)
+	s.Write("clusters/prod-us-1.yaml", strings.Replace(s.Read("clusters/prod-us-1.yaml"), "spec:\n", "spec:\n  state: retired\n", 1))
+	s.Commit("retired")
+	s.opens(`environment.clusters.size() > 0 && !("prod-us-1" in environment.clusters)`)
+}
+
 // A promotion that the forge merges is one.
 func TestReplayOfAMergedPromotion(t *testing.T) {
 	t.Parallel()

@@ -180,7 +180,9 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 	out = &expression.Facts{Now: entry.At.UTC(), Unknown: map[string]string{}, Upstreams: map[string]expression.Upstream{}}
 	out.Environment = expression.Environment{Name: e.Name, Runs: before.Source.Commit}
 	for _, c := range p.fleet.ClustersOf(e.Name) {
-		out.Environment.Clusters = append(out.Environment.Clusters, c.Name)
+		if !c.Retired() {
+			out.Environment.Clusters = append(out.Environment.Clusters, c.Name)
+		}
 	}
 	out.Request = expression.Request{By: entry.trailer(branch.TrailerBy), Reason: entry.trailer(branch.TrailerReason)}
 	out.Request.Apps = listOf(entry.trailer(branch.TrailerApps))
