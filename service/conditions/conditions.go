@@ -178,7 +178,8 @@ func (f *Found) late(s *promote.Status, workspaces []string, commit string, add 
 		if g.State == rollout.Green {
 			continue
 		}
-		if slices.Contains(planned, g.Name) || strings.HasPrefix(g.Name, rollout.GateBefore) {
+		timed := strings.HasPrefix(g.Name, rollout.GateExpression) && !g.Until.IsZero()
+		if timed || slices.Contains(planned, g.Name) || strings.HasPrefix(g.Name, rollout.GateBefore) {
 			return // it waits for a person or the clock anyway
 		}
 		blocks = cmp.Or(blocks, g.String())
