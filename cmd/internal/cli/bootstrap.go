@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -210,7 +211,7 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 	}
 	if f.Publishes() {
 		host, _, _ := strings.Cut(strings.TrimPrefix(f.Artifacts(), "oci://"), "/")
-		b.Insecure = slices.Contains(b.PlainHTTP, host)
+		b.Insecure = slices.Contains(b.PlainHTTP, host) || slices.Contains(b.PlainHTTP, (&url.URL{Host: host}).Hostname())
 	}
 	for _, c := range chosen {
 		list, err := objects(f, c)

@@ -374,7 +374,7 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 	printResult(o.Out, result)
 	var lacking error
 	if !superseded(result) {
-		_, lacking = publishArtifacts(ctx, o.Out, s, commit.Tree)
+		_, lacking = publishArtifacts(ctx, o.Out, s, commit.Tree, c.remote)
 	}
 	if !result.OK() {
 		return errors.Join(&exitError{code: ExitFailed}, lacking)

@@ -188,7 +188,7 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 	r.Environments, r.OnlyRender = p.only, len(p.only) > 0
 	list, err := promote.Run(ctx, s.Hydrator, r)
 	if !dry && ctx.Err() == nil && (!p.local || s.IsURL()) {
-		_, p.unpublished = publishArtifacts(ctx, o.Err, s, trunk.Tree)
+		_, p.unpublished = publishArtifacts(ctx, o.Err, s, trunk.Tree, p.remote)
 	}
 	return list, err
 }

@@ -189,7 +189,7 @@ func (h *hydrateOptions) publish(ctx context.Context, o IO, s *app.Session, resu
 	if h.structured() {
 		w = io.Discard
 	}
-	return publishArtifacts(ctx, w, s, h.request.Commit.Tree)
+	return publishArtifacts(ctx, w, s, h.request.Commit.Tree, h.remote)
 }
 
 // configure completes the request and returns the session with the remote and the receivers in the flags.

@@ -58,7 +58,7 @@ func (p *publishOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	defer s.Close()
-	config, ok, err := artifacts.Of(ctx, s, trunk.Tree)
+	config, ok, err := published(ctx, s, trunk.Tree, p.remote)
 	if err != nil {
 		return err
 	}
@@ -83,10 +83,40 @@ func (p *publishOptions) run(ctx context.Context, o IO) error {
 	return err
 }
 
+// published says what publishes artifacts: the fleet of the remote's trunk. A commit that the trunk does not contain must choose
+// no registry, whatever command it was given to, and no repository whose branches are published. It is false if the fleet of
+// the tree or that of the trunk has no artifacts.
+func published(ctx context.Context, s *app.Session, tree gitstore.Hash, remote string) (artifacts.Config, bool, error) {
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil || !f.Publishes() {
+		return artifacts.Config{}, false, err
+	}
+	trunk, err := s.Hydrator.Trunks(s.Source).Current(ctx, f.Spec.Trunk)
+	if err != nil || trunk.Tip.IsZero() {
+		return artifacts.Config{}, false, err
+	}
+	if err := s.Source.Fetch(ctx, trunk.Tip); err != nil {
+		return artifacts.Config{}, false, err
+	}
+	tip, err := s.Store.Commit(ctx, trunk.Tip)
+	if err != nil {
+		return artifacts.Config{}, false, err
+	}
+	if tip, _, err = s.Readable(ctx, tip); err != nil {
+		return artifacts.Config{}, false, err
+	}
+	if s, err = s.WithRemote(ctx, tip, remote); err != nil {
+		return artifacts.Config{}, false, err
+	}
+	return artifacts.Of(ctx, s, tip.Tree)
+}
+
 // publishArtifacts pushes the artifacts of the branches that a command moved, and prints what it did to w. The error says that
 // the registry lacks some: the branches have moved all the same. The result is nil if the fleet has no artifacts.
-func publishArtifacts(ctx context.Context, w io.Writer, s *app.Session, tree gitstore.Hash) (*artifacts.Result, error) {
-	config, ok, err := artifacts.Of(ctx, s, tree)
+func publishArtifacts(ctx context.Context, w io.Writer, s *app.Session, tree gitstore.Hash, remote string) (*artifacts.Result,
+	error,
+) {
+	config, ok, err := published(ctx, s, tree, remote)
 	if err != nil || !ok {
 		return nil, err
 	}
