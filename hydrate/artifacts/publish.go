@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -87,6 +88,9 @@ type Options struct {
 // jobs is how many artifacts are pushed at the same time. The registry's client bounds requests, too.
 const jobs = 8
 
+// listLimit bounds the time for writing the list after an interruption.
+const listLimit = 10 * time.Second
+
 // rounds is how often a run looks for branches that moved while it pushed. What moves later is for the next run.
 const rounds = 4
 
@@ -150,8 +154,13 @@ func (p *publisher) run(ctx context.Context) error {
 	}
 	before := maps.Clone(p.listed)
 	failed := p.pushDue(ctx)
-	if maps.Equal(before, p.listed) || ctx.Err() != nil {
+	if maps.Equal(before, p.listed) {
 		return failed
+	}
+	if ctx.Err() != nil { // the list of another run must not hide a tag that this one moved
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), listLimit)
+		defer cancel()
 	}
 	for name := range p.listed { // clusters that are gone
 		if _, ok := p.Fleet.Cluster(name); !ok {
@@ -295,6 +304,13 @@ func (p *publisher) note(a Artifact, commit gitstore.Hash) {
 	}
 }
 
+// forget takes a cluster from the list of what is published.
+func (p *publisher) forget(c *fleet.Cluster) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.listed, c.Name)
+}
+
 // bring makes a registry have the artifact of a commit, and the moving tag lead to it.
 func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, Status, error) {
 	tag, commitTag := p.Fleet.ArtifactTag(), a.commit.Hash.String()
@@ -336,6 +352,7 @@ func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, 
 			return "", "", err
 		}
 	}
+	p.forget(a.cluster) // until it is known where the tag leads
 	return digest, Pushed, r.Tag(ctx, made.manifest.Descriptor, made.manifest.data, tag)
 }
 

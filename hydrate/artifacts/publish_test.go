@@ -323,6 +323,54 @@ func TestInterrupted(t *testing.T) {
 	p.want(p.publish(artifacts.Options{}), "artifacts: 1 pushed")
 }
 
+// A run that ends after it moved a tag to what the branch had, when another one has published what it has since, does not
+// leave a list that hides it.
+func TestInterruptedBesideAnother(t *testing.T) {
+	t.Parallel()
+	endToEnd(t)
+	for _, after := range []bool{false, true} { // the tag moved: before the interruption
+		p := newPlace(t)
+		p.publish(artifacts.Options{})
+		p.Next("X")
+		p.hydrate()
+		ctx, cancel := context.WithCancel(t.Context())
+		second := p.config() // the other replica
+		var begun atomic.Bool
+		p.server.answer(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "dev-1/manifests/latest") || !begun.CompareAndSwap(false, true) {
+				return false
+			}
+			body, _ := io.ReadAll(r.Body)
+			p.Next("Y")
+			p.hydrate()
+			if r, err := artifacts.Publish(t.Context(), second, artifacts.Options{}); err != nil || !r.OK() {
+				t.Errorf("the other run: %+v %v", r, err)
+			}
+			late := r.Clone(context.WithoutCancel(t.Context()))
+			late.Body = io.NopCloser(bytes.NewReader(body))
+			if after {
+				cancel()
+			}
+			p.server.real.ServeHTTP(w, late)
+			cancel()
+			return true
+		})
+		if _, err := artifacts.Publish(ctx, p.config(), artifacts.Options{}); err == nil {
+			t.Error("an interrupted run has no error")
+		}
+		cancel()
+		p.server.answer(nil)
+		commit := p.tip("cluster/dev-1")
+		if p.digest("dev-1", "latest") == p.digest("dev-1", commit) {
+			t.Fatal("the first run did not move the tag last")
+		}
+		p.want(p.publish(artifacts.Options{}), "artifacts: 1 pushed")
+		if p.digest("dev-1", "latest") != p.digest("dev-1", commit) {
+			t.Error("latest is not what the branch has")
+		}
+	}
+}
+
 // A branch that moves while its artifact is pushed is published again, by the same run. Several runs at once end with
 // what the branches have.
 func TestConcurrentRuns(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 // server is a real registry in process; before can answer first.
 type server struct {
 	*httptest.Server
+	real   http.Handler
 	mu     sync.Mutex
 	before func(http.ResponseWriter, *http.Request) bool
 	asked  []string
@@ -32,15 +33,14 @@ type server struct {
 
 func newServer(t testing.TB) *server {
 	t.Helper()
-	s := &server{}
-	handler := ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0)))
+	s := &server{real: ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0)))}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.asked = append(s.asked, r.Method+" "+r.URL.Path)
 		before := s.before
 		s.mu.Unlock()
 		if before == nil || !before(w, r) {
-			handler.ServeHTTP(w, r)
+			s.real.ServeHTTP(w, r)
 		}
 	}))
 	t.Cleanup(s.Close)
