@@ -240,6 +240,11 @@ func (ec environmentChecks) gates(e Environment, at []string) {
 			ec.errorf(ec.file, place, "rename one", "there are two gates %s", g.Name)
 		}
 		seen[g.Name] = true
+		if len(e.After) == 0 {
+			ec.errorf(ec.file, place, "write it for an environment with after",
+				"gate %s: environment %s follows the trunk, so nothing is promoted to it", g.Name, e.Name)
+			continue
+		}
 		expr, err := expression.Compile(g.Expr)
 		if err != nil {
 			ec.errorf(ec.file, append(slices.Clone(place), "expr"), "docs/gates.md lists what an expression can ask for",

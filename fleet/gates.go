@@ -123,7 +123,7 @@ func (l *loader) sharedGate(doc document, g SharedGate, at []string, add func(*E
 	for i := range l.fleet.Spec.Environments {
 		e := &l.fleet.Spec.Environments[i]
 		applies := len(g.Environments) == 0 && len(e.After) > 0 || slices.ContainsFunc(g.Environments, func(p string) bool {
-			ok, _ := path.Match(p, e.Name) //nolint:errcheck // checked above
+			ok, _ := path.Match(p, e.Name) // the pattern is valid
 			return ok
 		})
 		if !applies {

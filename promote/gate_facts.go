@@ -2,6 +2,7 @@ package promote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -48,7 +49,10 @@ func (p *proposals) facts(ctx context.Context, e fleet.Environment, next *rollou
 			out.Unknown["commit.files"] = "what the environment runs is not on the known part of the trunk"
 		default:
 			var err error
-			if out.Commit.Files, err = filesBetween(ctx, p.hydrator.Store, runs.Tree, commit.Tree); err != nil {
+			out.Commit.Files, err = filesBetween(ctx, p.hydrator.Store, runs.Tree, commit.Tree)
+			if errors.Is(err, gitstore.ErrTooManyPaths) {
+				out.Unknown["commit.files"] = "too many files differ to be listed"
+			} else if err != nil {
 				return nil, err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Flux are the controllers of Flux, at work on an API server.
@@ -41,13 +42,14 @@ func (k *Kubernetes) AddFluxKinds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + FluxNamespace + "}\n---\n"
+	var text strings.Builder
+	text.WriteString("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + FluxNamespace + "}\n---\n")
 	for _, n := range [][]any{
 		{"Provider", "providers", "v1beta3"}, {"Alert", "alerts", "v1beta3"}, {"Receiver", "receivers", "v1"},
 	} {
-		text += fmt.Sprintf(notificationKinds, n...)
+		fmt.Fprintf(&text, notificationKinds, n...)
 	}
-	for input, args := range map[string][]string{"": {filepath.Join(folder, "crds")}, text: {"-"}} {
+	for input, args := range map[string][]string{"": {filepath.Join(folder, "crds")}, text.String(): {"-"}} {
 		if _, err := k.Kubectl(ctx, input, append([]string{"apply", "--server-side", "-f"}, args...)...); err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func sameTree(ctx context.Context, ref, gitDir, revision string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	if err := untar(bytes.NewReader(body), dir); err != nil {
 		return false, err
 	}

@@ -35,8 +35,8 @@ func TestArtifactIsTheBranch(t *testing.T) {
 	r := p.publish(artifacts.Options{})
 	p.want(r, "artifacts: 2 pushed")
 	commit := p.tip("cluster/dev-1")
-	if a := r.Artifacts[0]; a.Cluster != "dev-1" || a.Commit != commit || a.Digest != p.digest("dev-1", "latest") ||
-		a.Digest != p.digest("dev-1", commit) || !r.OK() {
+	if a := r.Artifacts[0]; a.Cluster != "dev-1" || a.Commit != commit || a.Digest != p.digest("latest") ||
+		a.Digest != p.digest(commit) || !r.OK() {
 		t.Errorf("the artifact is %+v", a)
 	}
 	registry, err := p.fetcher().Registry(r.Artifacts[0].Repository)
@@ -114,7 +114,7 @@ func TestCostFollowsTheChange(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.publish(artifacts.Options{})
-	first := p.digest("dev-1", "latest")
+	first := p.digest("latest")
 	p.server.answer(nil)
 	p.want(p.publish(artifacts.Options{}), "")
 	if got := p.server.requests(); len(got) != 1 {
@@ -130,7 +130,7 @@ func TestCostFollowsTheChange(t *testing.T) {
 	p.hydrate()
 	p.server.answer(nil)
 	p.want(p.publish(artifacts.Options{}), "artifacts: 1 pushed")
-	if now := p.digest("dev-1", "latest"); now == first || now != p.digest("dev-1", p.tip("cluster/dev-1")) {
+	if now := p.digest("latest"); now == first || now != p.digest(p.tip("cluster/dev-1")) {
 		t.Errorf("latest is %s, before %s", now, first)
 	}
 }
@@ -199,13 +199,13 @@ func TestMovedTags(t *testing.T) {
 	}
 	p.want(p.publish(artifacts.Options{}), "") // the list says that all is published
 	p.want(p.publish(artifacts.Options{Rebuild: true}), "artifacts: 1 pushed, 1 present")
-	if p.digest("dev-1", "latest") != p.digest("dev-1", p.tip("cluster/dev-1")) {
+	if p.digest("latest") != p.digest(p.tip("cluster/dev-1")) {
 		t.Error("latest still leads to the older commit")
 	}
 	// another tag in sluice.yaml is written for clusters whose branches do not move
 	p.setOCI("{repository: \"oci://" + p.server.host() + "/gitops\", tag: stable}")
 	p.want(p.publish(artifacts.Options{}), "artifacts: 2 pushed")
-	if p.digest("dev-1", "stable") != p.digest("dev-1", p.tip("cluster/dev-1")) {
+	if p.digest("stable") != p.digest(p.tip("cluster/dev-1")) {
 		t.Error("the new tag leads elsewhere")
 	}
 }
@@ -272,7 +272,7 @@ func TestRegistryDown(t *testing.T) {
 		if r.OK() || !strings.Contains(text, c.want) || strings.Contains(text, "\x1b") {
 			t.Errorf("%s: the result is %+v, want %s", c.name, r, c.want)
 		}
-		if c.name != "refused" && c.name != "denied" && p.digest("dev-1", "latest") != "" {
+		if c.name != "refused" && c.name != "denied" && p.digest("latest") != "" {
 			t.Errorf("%s: there is an artifact", c.name)
 		}
 	}
@@ -296,7 +296,7 @@ func TestInterrupted(t *testing.T) {
 	endToEnd(t)
 	p := newPlace(t)
 	p.publish(artifacts.Options{})
-	first := p.digest("dev-1", "latest")
+	first := p.digest("latest")
 	p.Next("X")
 	p.hydrate()
 	commit := p.tip("cluster/dev-1")
@@ -316,7 +316,7 @@ func TestInterrupted(t *testing.T) {
 		}
 		cancel()
 		p.server.answer(nil)
-		if p.digest("dev-1", "latest") != first {
+		if p.digest("latest") != first {
 			t.Errorf("%s: latest moved", stop)
 		}
 	}
@@ -361,11 +361,11 @@ func TestInterruptedBesideAnother(t *testing.T) {
 		cancel()
 		p.server.answer(nil)
 		commit := p.tip("cluster/dev-1")
-		if p.digest("dev-1", "latest") == p.digest("dev-1", commit) {
+		if p.digest("latest") == p.digest(commit) {
 			t.Fatal("the first run did not move the tag last")
 		}
 		p.want(p.publish(artifacts.Options{}), "artifacts: 1 pushed")
-		if p.digest("dev-1", "latest") != p.digest("dev-1", commit) {
+		if p.digest("latest") != p.digest(commit) {
 			t.Error("latest is not what the branch has")
 		}
 	}
@@ -393,7 +393,7 @@ func TestConcurrentRuns(t *testing.T) {
 	})
 	r := p.publish(artifacts.Options{})
 	p.want(r, "artifacts: 2 pushed")
-	if commit := p.tip("cluster/dev-1"); p.digest("dev-1", "latest") != p.digest("dev-1", commit) || r.Artifacts[0].Commit != commit {
+	if commit := p.tip("cluster/dev-1"); p.digest("latest") != p.digest(commit) || r.Artifacts[0].Commit != commit {
 		t.Errorf("latest is not %s: %+v", commit, r)
 	}
 	var runs sync.WaitGroup
@@ -408,7 +408,7 @@ func TestConcurrentRuns(t *testing.T) {
 		})
 	}
 	runs.Wait()
-	if p.digest("dev-1", "latest") != p.digest("dev-1", p.tip("cluster/dev-1")) {
+	if p.digest("latest") != p.digest(p.tip("cluster/dev-1")) {
 		t.Error("latest leads elsewhere")
 	}
 	p.server.answer(nil)
@@ -421,12 +421,12 @@ func TestHeld(t *testing.T) {
 	endToEnd(t)
 	p := newPlace(t)
 	p.publish(artifacts.Options{})
-	first, commit := p.digest("dev-1", "latest"), p.tip("cluster/dev-1")
+	first, commit := p.digest("latest"), p.tip("cluster/dev-1")
 	foreign := p.Bare.Git("commit-tree", "-p", commit, "-m", "mine", p.Bare.Git("rev-parse", commit+"^{tree}"))
 	p.Bare.Git("update-ref", "refs/heads/cluster/dev-1", foreign)
 	r := p.publish(artifacts.Options{})
 	p.want(r, "artifacts: 1 held")
-	if a := r.Artifacts[0]; !strings.Contains(a.Reason, "was not made by Sluice") || p.digest("dev-1", "latest") != first || p.digest("dev-1", foreign) != "" {
+	if a := r.Artifacts[0]; !strings.Contains(a.Reason, "was not made by Sluice") || p.digest("latest") != first || p.digest(foreign) != "" {
 		t.Errorf("the artifact is %+v", a)
 	}
 	// a cluster branch that is ahead of its environment's: a push that broke off
@@ -438,7 +438,7 @@ func TestHeld(t *testing.T) {
 	p.Bare.Git("update-ref", "refs/heads/env/dev", environment)
 	r = p.publish(artifacts.Options{})
 	p.want(r, "artifacts: 1 held")
-	if a := r.Artifacts[0]; !strings.Contains(a.Reason, "cluster/dev-1 has not what env/dev records") || p.digest("dev-1", "latest") != first {
+	if a := r.Artifacts[0]; !strings.Contains(a.Reason, "cluster/dev-1 has not what env/dev records") || p.digest("latest") != first {
 		t.Errorf("the artifact is %+v", a)
 	}
 	p.Bare.Git("update-ref", "refs/heads/env/dev", next)

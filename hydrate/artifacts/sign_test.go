@@ -32,7 +32,7 @@ func TestSignatures(t *testing.T) {
 	endToEnd(t)
 	p := newPlace(t)
 	p.publish(artifacts.Options{}) // not signed
-	unsigned := p.digest("dev-1", "latest")
+	unsigned := p.digest("latest")
 	first := p.newKey("keys/cosign.pub")
 	p.private = session.ArtifactKey{Name: first.Name}
 	if v := p.verify(); v.Status != artifacts.VerifyUnsigned || !strings.Contains(v.Reason, "no signature of the manifest") {
@@ -59,7 +59,7 @@ func TestSignatures(t *testing.T) {
 		}
 		return false
 	})
-	if r := p.publish(artifacts.Options{}); r.OK() || p.digest("dev-1", "latest") != unsigned {
+	if r := p.publish(artifacts.Options{}); r.OK() || p.digest("latest") != unsigned {
 		t.Errorf("the tag moves without a signature: %+v", r)
 	}
 	p.server.answer(nil)
@@ -83,7 +83,7 @@ func TestSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	sig := func(digest string) string { return strings.Replace(digest, ":", "-", 1) + ".sig" }
-	now := p.digest("dev-1", "latest")
+	now := p.digest("latest")
 	d, data, err := registry.Manifest(t.Context(), sig(unsigned))
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ type server struct {
 	asked  []string
 }
 
-func newServer(t testing.TB) *server {
-	t.Helper()
+func newServer(tb testing.TB) *server {
+	tb.Helper()
 	s := &server{real: ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0)))}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -43,7 +43,7 @@ func newServer(t testing.TB) *server {
 			s.real.ServeHTTP(w, r)
 		}
 	}))
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	return s
 }
 
@@ -73,9 +73,9 @@ type place struct {
 const fleetName = "harbour"
 
 // newPlace hydrates the fleet of testdata/fleet with spec.output.oci to the branches of dev.
-func newPlace(t testing.TB) *place {
-	t.Helper()
-	p := &place{Remote: hydratetest.NewRemote(t), server: newServer(t)}
+func newPlace(tb testing.TB) *place {
+	tb.Helper()
+	p := &place{Remote: hydratetest.NewRemote(tb), server: newServer(tb)}
 	p.setOCI("{repository: \"oci://" + p.server.host() + "/gitops\"}")
 	p.hydrate()
 	return p
@@ -163,10 +163,10 @@ func (p *place) cluster(name string) *fleet.Cluster {
 // tip returns the commit of a branch of the remote.
 func (p *place) tip(branch string) string { return p.Bare.Git("rev-parse", "refs/heads/"+branch) }
 
-// digest returns the digest behind a tag of a cluster's artifact; "" if there is none.
-func (p *place) digest(cluster, tag string) string {
+// digest returns the digest behind a tag of the artifact of dev-1; "" if there is none.
+func (p *place) digest(tag string) string {
 	p.T.Helper()
-	r, err := p.fetcher().Registry("oci://" + p.server.host() + "/gitops/" + fleetName + "/" + cluster)
+	r, err := p.fetcher().Registry("oci://" + p.server.host() + "/gitops/" + fleetName + "/dev-1")
 	if err != nil {
 		p.T.Fatal(err)
 	}

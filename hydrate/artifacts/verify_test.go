@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -87,10 +88,7 @@ func TestVerify(t *testing.T) {
 		t.Helper()
 		m := good
 		m.Layers = append([]ocispec.Descriptor{}, good.Layers...)
-		m.Annotations = map[string]string{}
-		for k, v := range good.Annotations {
-			m.Annotations[k] = v
-		}
+		m.Annotations = maps.Clone(good.Annotations)
 		if data != nil {
 			m.Layers[0] = content.NewDescriptorFromBytes(good.Layers[0].MediaType, data)
 			if err := registry.Upload(t.Context(), m.Layers[0], data); err != nil {

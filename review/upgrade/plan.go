@@ -164,7 +164,7 @@ func (p *plan) render(ctx context.Context, h *hydrate.Hydrator, name string, cov
 	p.h.Progress("read the fleet at "+name, 0, 0)
 	view, err := h.Open(ctx, p.request.Tree)
 	if err != nil {
-		return nil, fmt.Errorf("Kubernetes %s: %w", name, err)
+		return nil, fmt.Errorf("the fleet at Kubernetes %s: %w", name, err)
 	}
 	out := map[string]*side{}
 	var targets []fleet.Target

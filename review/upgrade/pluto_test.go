@@ -267,11 +267,11 @@ func unpack(r *hydratetest.Repo, name, archive string) (folder string) {
 	return folder
 }
 
-func files(t testing.TB, archive string) map[string]string {
-	t.Helper()
-	zip, err := gzip.NewReader(bytes.NewReader(read(t, archive)))
+func files(tb testing.TB, archive string) map[string]string {
+	tb.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(read(tb, archive)))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	out := map[string]string{}
 	for list := tar.NewReader(zip); ; {
@@ -280,24 +280,24 @@ func files(t testing.TB, archive string) map[string]string {
 			return out
 		}
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if h.Typeflag != tar.TypeReg || slices.Contains(strings.Split(h.Name, "/"), "..") {
 			continue
 		}
 		text, err := io.ReadAll(list)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		out[h.Name] = string(text)
 	}
 }
 
-func read(t testing.TB, file string) []byte {
-	t.Helper()
+func read(tb testing.TB, file string) []byte {
+	tb.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return data
 }

@@ -130,6 +130,13 @@ func (j *judge) cluster(c *fleet.Cluster, now step, steps []step) {
 	for _, i := range j.assess(now.at, now.side) {
 		has[i.Key()] = true
 	}
+	last := map[[3]string]bool{}
+	if len(steps) > 0 {
+		s := steps[len(steps)-1]
+		for _, i := range j.assess(s.at, s.side) {
+			last[i.Key()] = true
+		}
+	}
 	found := map[[3]string]bool{}
 	removed := map[[3]string]bool{} // the deprecations of these objects say less
 	for _, s := range steps {
@@ -147,7 +154,8 @@ func (j *judge) cluster(c *fleet.Cluster, now step, steps []step) {
 				continue
 			}
 			found[key] = true
-			severity, existing := report.SeverityWarning, has[key] && i.Rule != lifecycle.RuleSkew
+			// a skew that remains grows with the version
+			severity, existing := report.SeverityWarning, has[key] && (i.Rule != lifecycle.RuleSkew || !last[key])
 			switch {
 			case existing:
 				severity = report.SeverityInfo

@@ -171,6 +171,7 @@ func TestBlocked(t *testing.T) {
 	manifests("hpa", "apiVersion: autoscaling/v2beta2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\n")
 	manifests("widget", "apiVersion: example.com/v1alpha1\nkind: Widget\nmetadata: {name: a}\n")
 	manifests("shop", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: r.example.com/acme/shop:v1}]}\n")
+	manifests("proxy", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: registry.k8s.io/kube-proxy:v1.25.1}]}\n")
 	chart("old", "<1.25.0-0")
 	chart("young", ">=1.24.0-0")
 	chart("future", ">=1.40.0-0")
@@ -206,6 +207,7 @@ func TestBlocked(t *testing.T) {
 		"existing: chart-refuses at 1.23: young: the chart young needs Kubernetes >=1.24.0-0 on dev-1",
 		"existing: api-deprecated at 1.24: hpa: autoscaling/v2beta2 HorizontalPodAutoscaler is deprecated since Kubernetes 1.23, and removed in 1.26 on dev-1",
 		"existing: api-removed at 1.24: gone: Kubernetes no longer serves networking.k8s.io/v1beta1 Ingress since 1.22 on dev-1",
+		"existing: version-skew at 1.24: proxy: kube-proxy 1.25.1 must not be newer than the cluster on dev-1",
 		"existing: api-deprecated at 1.25: hpa: autoscaling/v2beta2 HorizontalPodAutoscaler is deprecated since Kubernetes 1.23, and removed in 1.26 on eu-1,eu-2",
 		"existing: api-removed at 1.25: gone: Kubernetes no longer serves networking.k8s.io/v1beta1 Ingress since 1.22 on eu-1,eu-2",
 	})

@@ -175,7 +175,7 @@ func newStory(t *testing.T, kind string) *story {
 		s.run(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
 		if kind == "gitlab" {
 			writeAll(s, bare, map[string]string{"hooks/pre-receive": ofGitLab})
-			if err := os.Chmod(filepath.Join(bare, "hooks", "pre-receive"), 0o700); err != nil { //nolint:gosec // Git runs it
+			if err := os.Chmod(filepath.Join(bare, "hooks", "pre-receive"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -105,7 +105,7 @@ objects name yourself: see docs/flux.md.`,
 			return b.run(c.Context(), o, func(fl *fleet.Fleet, cluster *fleet.Cluster) ([]bootstrap.Object, error) {
 				f.Options = b.Options
 				if f.OCI && !c.Flags().Changed("secret") {
-					f.Secret = "sluice-oci" //nolint:gosec // the name of a Secret
+					f.Secret = "sluice-oci"
 				}
 				if err := f.Check(); err != nil {
 					return nil, &exitError{ExitUsage, err}

@@ -161,6 +161,8 @@ var refused = map[string]string{
 	"ksonnet":                "its app.yaml is no Kubernetes object: it has no name",
 	"helm-api-versions":      "it prints the API versions that the helm command was compiled with",
 	"kustomize-api-versions": "as helm-api-versions does",
+	"helm-kube-version":      "it prints the version of Kubernetes that the helm command was compiled with",
+	"kustomize-kube-version": "as helm-kube-version does",
 }
 
 // compare compares all Applications of a repository, and returns the numbers of equal Applications and objects.
