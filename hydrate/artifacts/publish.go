@@ -363,7 +363,7 @@ func (p *publisher) signed(ctx context.Context, r Registry, digest string) (bool
 	}
 	_, data, err := r.Manifest(ctx, digest)
 	switch {
-	case errors.Is(err, fetch.ErrNotFound):
+	case errors.Is(err, fetch.ErrNotFound), errors.Is(err, fetch.ErrDenied): // as in resolve
 		return false, nil
 	case err != nil:
 		return false, err

@@ -4,6 +4,7 @@ import (
 	"crypto/elliptic"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
@@ -119,4 +120,28 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s: the error is %v, want %s", name, err, c.want)
 		}
 	}
+}
+
+// Many registries deny access to a repository that does not exist yet.
+func TestSignsWhereNothingIsYet(t *testing.T) {
+	t.Parallel()
+	endToEnd(t)
+	p := newPlace(t)
+	p.private = p.newKey("keys/cosign.pub")
+	var mu sync.Mutex
+	exists := map[string]bool{}
+	p.server.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		path, _, _ := strings.Cut(strings.Replace(r.URL.Path, "/manifests/", "/blobs/", 1), "/blobs/")
+		if r.Method == http.MethodPost {
+			exists[path] = true
+		}
+		if exists[path] || r.URL.Path == "/v2/" {
+			return false
+		}
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	})
+	p.want(p.publish(artifacts.Options{}), "artifacts: 2 pushed")
 }

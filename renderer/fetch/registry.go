@@ -3,12 +3,15 @@ package fetch
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
@@ -106,14 +109,21 @@ func (r *Registry) Signatures(ctx context.Context, digest string) ([]Cosign, err
 	return prover{r.fetcher}.cosign(ctx, r.repo.Reference, digest)
 }
 
-// Upload stores a blob, unless the registry has it.
+// Upload stores a blob, unless the registry has it. Many registries deny access to a repository that does not exist yet, so
+// a denied question is no answer.
 func (r *Registry) Upload(ctx context.Context, blob ocispec.Descriptor, data []byte) error {
 	return r.retry(ctx, func(ctx context.Context) error {
-		if there, err := r.repo.Blobs().Exists(ctx, blob); there || err != nil {
+		if there, err := r.repo.Blobs().Exists(ctx, blob); there || err != nil && !denies(err) {
 			return err
 		}
 		return r.repo.Blobs().Push(ctx, blob, bytes.NewReader(data))
 	})
+}
+
+// denies reports whether an error of the library says that access is denied.
+func denies(err error) bool {
+	coded, ok := errors.AsType[*errcode.ErrorResponse](err)
+	return ok && (coded.StatusCode == http.StatusUnauthorized || coded.StatusCode == http.StatusForbidden)
 }
 
 // Tag stores a manifest whose blobs the registry has, under a tag, which moves.
