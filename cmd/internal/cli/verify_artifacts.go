@@ -14,7 +14,7 @@ import (
 
 // artifacts compares artifacts with the branches of the remote.
 func (v *verifyOptions) artifacts(ctx context.Context, o IO, s *app.Session, head gitstore.Commit) error {
-	c, ok, err := artifacts.Of(ctx, s, head.Tree)
+	c, ok, err := published(ctx, s, head.Tree, v.remote)
 	if err != nil {
 		return err
 	}
