@@ -47,6 +47,7 @@ func TestSourceOf(t *testing.T) {
 		"git@github.com:acme/fleet.git":          "https://github.com/acme/fleet",
 		"ssh://git@github.com/acme/fleet":        "https://github.com/acme/fleet",
 		"http://127.0.0.1:3000/acme/fleet.git":   "http://127.0.0.1:3000/acme/fleet",
+		"ssh://git@git.example.com:2222/a/b.git": "https://git.example.com/a/b", // the port is SSH's
 		"/srv/git/fleet.git":                     "/srv/git/fleet.git",
 		"file:///srv/git/fleet.git":              "file:///srv/git/fleet.git",
 		"https://git.example.com:8443/a/b/c.git": "https://git.example.com:8443/a/b/c",

@@ -99,6 +99,12 @@ func sourceOf(repository string) string {
 		return "http://" + giturl.Plain(repository)
 	case found && scheme != "https" && scheme != "ssh", !found && !strings.Contains(repository, "@"):
 		return repository // such as a folder
+	case scheme == "ssh" && found: // its port is not that of HTTPS
+		host, path, _ := strings.Cut(giturl.Plain(repository), "/")
+		if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+			host = host[:i]
+		}
+		return "https://" + host + "/" + path
 	}
 	return "https://" + giturl.Plain(repository)
 }
