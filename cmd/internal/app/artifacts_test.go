@@ -82,11 +82,10 @@ func TestArtifacts(t *testing.T) {
 	if published("/gitops", "dev-1") {
 		t.Error("an artifact appears in a registry that is down")
 	}
+	s.until("the metrics count a run that the registry ended", func() bool { return s.metric("sluice_artifacts_total", `result="waiting"`) >= 1 })
 	down.Store(false)
 	s.until("the next check publishes", func() bool { return published("/gitops", "dev-1") })
-	if s.metric("sluice_artifacts_total", `result="pushed"`) < 3 || s.metric("sluice_artifacts_total", `result="waiting"`) < 1 {
-		t.Error("the metrics do not count artifacts")
-	}
+	s.until("the metrics count artifacts", func() bool { return s.metric("sluice_artifacts_total", `result="pushed"`) >= 3 })
 	oci("/elsewhere")
 	s.run(work, "mv", "apps/shop/layers/environment/dev/old.yaml", "apps/shop/layers/environment/dev/values.yaml")
 	s.commit("the values again")
