@@ -372,10 +372,7 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 	}
 	showWarnings(o.Err, result.Warnings)
 	printResult(o.Out, result)
-	var lacking error
-	if !superseded(result) {
-		_, lacking = publishArtifacts(ctx, o.Out, s, commit.Tree, c.remote)
-	}
+	_, lacking := publishArtifacts(ctx, o.Out, s, commit.Tree, c.remote)
 	if !result.OK() {
 		return errors.Join(&exitError{code: ExitFailed}, lacking)
 	}

@@ -155,7 +155,7 @@ func (h *hydrateOptions) write(ctx context.Context, o IO, s *app.Session) error 
 		showWarnings(o.Err, result.Warnings)
 		printResult(o.Out, result)
 	}
-	published, lacking := h.publish(ctx, o, s, result)
+	published, lacking := h.publish(ctx, o, s)
 	if h.structured() {
 		err = h.encode(o.Out, hydrateResult{result, published})
 	}
@@ -171,18 +171,9 @@ type hydrateResult struct {
 	Artifacts *artifacts.Result `json:"artifacts,omitempty"`
 }
 
-// superseded reports whether a later commit is on a branch, whose run publishes the artifacts.
-func superseded(r *hydrate.Result) bool {
-	return slices.ContainsFunc(r.Environments, func(e hydrate.EnvironmentResult) bool {
-		return e.Status == hydrate.StatusSuperseded
-	})
-}
-
-// publish pushes the artifacts of the branches of a remote, unless a later commit is there: its run pushes them.
-func (h *hydrateOptions) publish(ctx context.Context, o IO, s *app.Session, result *hydrate.Result) (*artifacts.Result,
-	error,
-) {
-	if !h.push || superseded(result) {
+// publish pushes the artifacts of the branches of a remote, also those of a later commit whose run could not.
+func (h *hydrateOptions) publish(ctx context.Context, o IO, s *app.Session) (*artifacts.Result, error) {
+	if !h.push {
 		return nil, nil //nolint:nilnil // nothing is published
 	}
 	w := o.Out
