@@ -11,12 +11,19 @@ const maxArtifact = 255
 
 // The names that registries accept: https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md
 var (
-	artifactHost = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?$`)
+	artifactHost = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]+)?$`)
 	artifactPart = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$`)
-	artifactTag  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
-	// the tags of commits, of signatures and of the list of published commits are Sluice's own
-	reservedTag = regexp.MustCompile(`^([0-9a-f]{40}([0-9a-f]{24})?|sha256-.*)$`)
+	artifactTag  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+	commitTag    = regexp.MustCompile(`^[0-9a-f]+$`)
 )
+
+// movingTag reports whether a name can be the tag that moves with a branch. The tags of commits and of signatures are
+// Sluice's own.
+func movingTag(t string) bool {
+	const longest, sha1, sha256 = 128, 40, 64
+	return artifactTag.MatchString(t) && len(t) <= longest && !strings.HasPrefix(t, "sha256-") &&
+		!(commitTag.MatchString(t) && (len(t) == sha1 || len(t) == sha256))
+}
 
 // Publishes reports whether the fleet has artifacts in a registry.
 func (f *Fleet) Publishes() bool { return f.Spec.Output.OCI != nil }
@@ -70,7 +77,7 @@ func (fc fleetChecks) artifacts() {
 			"the name of the fleet is a part of the names of its artifacts, and registries do not accept %q", fc.fleet.Name)
 		return
 	}
-	if t := fc.fleet.ArtifactTag(); !artifactTag.MatchString(t) || reservedTag.MatchString(t) {
+	if t := fc.fleet.ArtifactTag(); !movingTag(t) {
 		fc.errorf(fc.file, append(at, "tag"), "such as latest", "%q cannot be the tag that moves with a cluster branch", t)
 	}
 	fc.checkPath(fc.file, append(at, "key"), out.Key, nil)

@@ -262,13 +262,14 @@ func (f *Fetcher) explain(err error, u *url.URL, advice string, cancelled error)
 }
 
 // errorCode is the form of the codes in answers of registries, such as MANIFEST_INVALID.
-var errorCode = regexp.MustCompile(`^[A-Z][A-Z_]{2,39}$`)
+var errorCode = regexp.MustCompile(`^[A-Z][A-Z_]+$`)
 
 // codesOf returns the codes of a registry's errors. Their texts are not shown: a server can write anything there.
 func codesOf(list errcode.Errors) []string {
+	const longest = 40
 	var out []string
 	for _, e := range list {
-		if errorCode.MatchString(e.Code) && len(out) < 3 && !slices.Contains(out, e.Code) {
+		if errorCode.MatchString(e.Code) && len(e.Code) <= longest && len(out) < 3 && !slices.Contains(out, e.Code) {
 			out = append(out, e.Code)
 		}
 	}
