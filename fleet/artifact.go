@@ -22,7 +22,7 @@ var (
 func movingTag(t string) bool {
 	const longest, sha1, sha256 = 128, 40, 64
 	return artifactTag.MatchString(t) && len(t) <= longest && !strings.HasPrefix(t, "sha256-") &&
-		!(commitTag.MatchString(t) && (len(t) == sha1 || len(t) == sha256))
+		(len(t) != sha1 && len(t) != sha256 || !commitTag.MatchString(t))
 }
 
 // Publishes reports whether the fleet has artifacts in a registry.
