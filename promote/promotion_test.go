@@ -112,6 +112,25 @@ func TestApprovalOfWhatWasSeen(t *testing.T) {
 	}
 }
 
+// TestApprovalInTheSecondOfALanding: what landed is no offer of the request that comes right after it, although times
+// have seconds.
+func TestApprovalInTheSecondOfALanding(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual, approvers: {users: [mia], count: 1}")
+	landing := s.now.Truncate(time.Second)
+	said := func(c *promote.Command) { c.Said = landing }
+	for i, name := range []string{"one", "two"} {
+		want, read := s.release(name), landing.Add(time.Duration(i)*time.Second)
+		s.now = read
+		s.look(nil, ordered(rollout.EventPromote, "promote "+name, said))
+		s.now = read
+		_, refused := s.look(nil, ordered(rollout.EventApprove, "approve "+name, said))
+		if wants(t, "prod", []string{s.runs()}, want); len(refused) > 0 {
+			t.Error(refused)
+		}
+	}
+}
+
 // TestCommandTwice: what was done is not told as refused when it comes again.
 func TestCommandTwice(t *testing.T) {
 	t.Parallel()

@@ -184,7 +184,7 @@ func WasSeen(r Record, tree string, said time.Time) bool {
 	if r.Offered.Is(tree) {
 		return !r.Offered.Replaces
 	}
-	return r.Offered == nil || r.Offered.At.Before(q.asked().Truncate(time.Second))
+	return !r.offeredForRequest()
 }
 
 // asked returns when the person wrote the request.
@@ -195,9 +195,11 @@ func (q *Request) asked() time.Time {
 	return q.Said
 }
 
-// offeredForRequest reports whether a tree was offered after the current request was written.
+// offeredForRequest reports whether a tree was offered for the current request. Times of forges have seconds, so an offer
+// may seem as old as the request that came right after it landed: what the environment runs is no open offer.
 func (r *Record) offeredForRequest() bool {
-	return r.Offered != nil && r.Request != nil && !r.Offered.At.Before(r.Request.asked().Truncate(time.Second))
+	return r.Offered != nil && r.Request != nil && !r.Has(r.Offered.Tree) &&
+		!r.Offered.At.Before(r.Request.asked().Truncate(time.Second))
 }
 
 // Expedition is a request to expedite the current rollout that needs the agreement of a second person.

@@ -54,7 +54,7 @@ func TestReplicasShareReports(t *testing.T) {
 			s.until(name+" lists it with a link", func() bool {
 				_, list := page(p, "merge-requests.html")
 				_, own := page(p, "merge-requests/"+strconv.Itoa(number)+".html")
-				return strings.Contains(list, ">!"+strconv.Itoa(number)+" by ada") &&
+				return strings.Contains(list, ">#"+strconv.Itoa(number)+" by ada") &&
 					strings.Contains(own, s.head(number)+".html")
 			})
 		}
