@@ -228,7 +228,8 @@ func (p *Promotion) GatesAsk(path string) bool {
 	})
 }
 
-// gates checks that expressions compile, and that they name upstream environments and checks that exist.
+// gates checks the expressions of an environment: each must compile, and each `upstreams.NAME` and `checks.NAME` in it
+// must name an environment of `after` or a check of the environment.
 func (ec environmentChecks) gates(e Environment, at []string) {
 	seen := map[string]bool{}
 	for i, g := range e.Promotion.Gates {

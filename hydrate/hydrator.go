@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/admit"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	imports "github.com/sluice-gitops/sluice/importer"
@@ -125,6 +126,19 @@ func (h *Hydrator) Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet,
 		return nil, nil, err
 	}
 	return v.Fleet, v.Problems, nil
+}
+
+// EnvironmentState fetches and reads the content of an environment's branch at a commit. The zero hash gives the state of
+// a branch that does not exist.
+func (h *Hydrator) EnvironmentState(ctx context.Context, f *fleet.Fleet, environment string,
+	tip gitstore.Hash,
+) (*branch.State, error) {
+	if !tip.IsZero() {
+		if err := h.Branches.Fetch(ctx, tip); err != nil {
+			return nil, err
+		}
+	}
+	return branch.ReadState(ctx, h.Store, f.EnvironmentBranch(environment), environment, tip, f.Signers())
 }
 
 // Readable returns the newest commit on the first-parent line of tip whose fleet is valid; see source.Reader.Readable.

@@ -23,7 +23,7 @@ func (c *apiCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, er
 	if !ok {
 		return nil, nil
 	}
-	version, _ := lifecycle.ParseMinor(s.Cluster.KubeVersion)
+	version, _ := lifecycle.ParseMinor(s.Cluster.KubeVersion) // zero if unknown, which is before every removal
 	api := o.Object.APIVersion() + " " + o.Object.Kind()
 	hint := ""
 	if l.Replacement != "" {

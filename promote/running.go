@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -36,10 +35,7 @@ func ReadRunning(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) (
 		one := Running{Environment: e.Name, Branch: f.EnvironmentBranch(e.Name)}
 		one.Tip = refs[one.Branch]
 		if !one.Tip.IsZero() {
-			if err := h.Branches.Fetch(ctx, one.Tip); err != nil {
-				return nil, err
-			}
-			st, err := branch.ReadState(ctx, h.Store, one.Branch, e.Name, one.Tip, f.Signers())
+			st, err := h.EnvironmentState(ctx, f, e.Name, one.Tip)
 			if err != nil {
 				return nil, err
 			}

@@ -51,7 +51,7 @@ type UpgradeCluster struct {
 	Verdict   UpgradeVerdict `json:"verdict"`
 	BlockedBy []string       `json:"blockedBy,omitempty"` // messages of the issues that block it, each once
 	Warnings  int            `json:"warnings"`            // issues that do not block it
-	Changed   int            `json:"changed"`             // objects that the upgrade adds, changes or removes
+	Changed   int            `json:"changed"`             // number of objects that differ after the upgrade
 }
 
 // UpgradeIssue is a problem of an upgrade on some clusters of one environment.

@@ -254,13 +254,7 @@ func (b *reader) environment(spec *fleet.Environment) error {
 }
 
 func (b *reader) state(e *Environment) (*branch.State, error) {
-	tip := b.refs[e.Branch]
-	if !tip.IsZero() {
-		if err := b.h.Branches.Fetch(b.ctx, tip); err != nil {
-			return nil, err
-		}
-	}
-	return branch.ReadState(b.ctx, b.h.Store, e.Branch, e.Name, tip, b.fleet.Signers())
+	return b.h.EnvironmentState(b.ctx, b.fleet, e.Name, b.refs[e.Branch])
 }
 
 // gap counts the commits that an environment lacks of an upstream one.

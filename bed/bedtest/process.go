@@ -88,7 +88,7 @@ func (p *process) Close() {
 	select {
 	case <-p.done:
 	case <-time.After(stopTime):
-		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Process.Kill() // it may have ended in between
 		<-p.done
 	}
 }

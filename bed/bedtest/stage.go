@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 )
@@ -68,8 +69,7 @@ func (k *Kubernetes) report(ctx context.Context, path string) error {
 		if w.Status.ObservedGeneration == w.Metadata.Generation {
 			continue
 		}
-		base, kind, _ := strings.Cut(path, "/v1/")
-		at := fmt.Sprintf("%s/v1/namespaces/%s/%s/%s", base, w.Metadata.Namespace, kind, w.Metadata.Name)
+		at, kind := objectPath(path, w.Metadata.Namespace, w.Metadata.Name)
 		if err := k.patchStatus(ctx, at, w.status(kind)); err != nil {
 			return err
 		}
@@ -111,13 +111,19 @@ func (k *Kubernetes) complete(ctx context.Context, path string, status map[strin
 		if len(i.Status.LoadBalancer.Ingress) > 0 || i.Status.ObservedGeneration > 0 {
 			continue
 		}
-		base, kind, _ := strings.Cut(path, "/v1/")
-		at := fmt.Sprintf("%s/v1/namespaces/%s/%s/%s", base, i.Metadata.Namespace, kind, i.Metadata.Name)
+		at, _ := objectPath(path, i.Metadata.Namespace, i.Metadata.Name)
 		if err := k.patchStatus(ctx, at, status); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// objectPath returns the path of one object, and its resource, such as deployments. list is the path of all objects of
+// the resource: /apis/apps/v1/deployments.
+func objectPath(list, namespace, name string) (at, resource string) {
+	api, resource := path.Split(list)
+	return api + path.Join("namespaces", namespace, resource, name), resource
 }
 
 // patchStatus sets fields of an object's status, if the object still exists.

@@ -27,15 +27,15 @@ import (
 
 // Facts are what an expression can ask about. Each field is a variable.
 type Facts struct {
-	Now         time.Time           `cel:"now"`
-	Environment Environment         `cel:"environment"`
-	Commit      Commit              `cel:"commit"`
-	Changes     Changes             `cel:"changes"`
-	Upstreams   map[string]Upstream `cel:"upstreams"` // by environment
-	History     History             `cel:"history"`
-	Approvals   Approvals           `cel:"approvals"`
-	Request     Request             `cel:"request"`
-	Checks      map[string]Check    `cel:"checks"` // by name
+	Now         time.Time
+	Environment Environment
+	Commit      Commit
+	Changes     Changes
+	Upstreams   map[string]Upstream // by environment
+	History     History
+	Approvals   Approvals
+	Request     Request
+	Checks      map[string]Check // by name
 
 	// Unknown says why a fact is not known, by its Path: `changes`, `commit.files`, `checks.errors`. An expression whose
 	// value depends on one has none.
@@ -129,21 +129,25 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Strings(), ext.Sets(), ext.Lists(), ext.Math(),
 		cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(), cel.EnableMacroCallTracking(),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
-		ext.NativeTypes(ext.ParseStructTags(true), reflect.TypeFor[Facts](), reflect.TypeFor[Environment](),
-			reflect.TypeFor[Commit](), reflect.TypeFor[Changes](), reflect.TypeFor[Upstream](), reflect.TypeFor[History](),
+		ext.NativeTypes(ext.ParseStructTags(true), reflect.TypeFor[Environment](), reflect.TypeFor[Commit](), reflect.TypeFor[Changes](), reflect.TypeFor[Upstream](), reflect.TypeFor[History](),
 			reflect.TypeFor[Approvals](), reflect.TypeFor[Request](), reflect.TypeFor[Check]()),
 	}
-	object := func(name string) *cel.Type { return cel.ObjectType("expression." + name) }
-	for name, of := range map[string]*cel.Type{
-		"now": cel.TimestampType, "environment": object("Environment"), "commit": object("Commit"),
-		"changes": object("Changes"), "history": object("History"), "approvals": object("Approvals"),
-		"request": object("Request"), "upstreams": cel.MapType(cel.StringType, object("Upstream")),
-		"checks": cel.MapType(cel.StringType, object("Check")),
-	} {
+	for name, of := range variableTypes() {
 		options = append(options, cel.Variable(name, of))
 	}
 	return cel.NewEnv(options...)
 })
+
+// variableTypes returns the variables of expressions with their types.
+func variableTypes() map[string]*cel.Type {
+	object := func(name string) *cel.Type { return cel.ObjectType("expression." + name) }
+	return map[string]*cel.Type{
+		"now": cel.TimestampType, "environment": object("Environment"), "commit": object("Commit"),
+		"changes": object("Changes"), "history": object("History"), "approvals": object("Approvals"),
+		"request": object("Request"), "upstreams": cel.MapType(cel.StringType, object("Upstream")),
+		"checks": cel.MapType(cel.StringType, object("Check")),
+	}
+}
 
 // Expression is a compiled expression. It is safe for concurrent use.
 type Expression struct {
@@ -230,7 +234,7 @@ type Result struct {
 
 // Evaluate evaluates the expression.
 func (e *Expression) Evaluate(f *Facts) Result {
-	result, _ := e.evaluate(f)
+	result, _ := e.evaluate(f) // the cost matters only to Opens
 	return result
 }
 
@@ -269,13 +273,10 @@ func evaluate(program cel.Program, f *Facts) (value ref.Val, cost uint64, err er
 
 // variables returns the facts by the names of their variables.
 func (f *Facts) variables() map[string]any {
-	out, v := map[string]any{}, reflect.ValueOf(*f)
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("cel"); name != "" {
-			out[name] = v.Field(i).Interface()
-		}
+	return map[string]any{
+		"now": f.Now, "environment": f.Environment, "commit": f.Commit, "changes": f.Changes, "upstreams": f.Upstreams,
+		"history": f.History, "approvals": f.Approvals, "request": f.Request, "checks": f.Checks,
 	}
-	return out
 }
 
 // reasons says why the attributes of an unknown value are not known.
@@ -373,6 +374,7 @@ func (t Term) String() string {
 // Explain evaluates each of the parts that && and || join, also those on which the value does not depend.
 func (e *Expression) Explain(f *Facts) []Term {
 	var out []Term
+	variables := variableTypes()
 	for _, part := range operands(e.checked.NativeRep().Expr()) {
 		text, value, err := e.part(part, f)
 		if err != nil {
@@ -385,7 +387,7 @@ func (e *Expression) Explain(f *Facts) []Term {
 		ast.PreOrderVisit(part, ast.NewExprVisitor(func(n ast.Expr) {
 			path, ok := pathOf(n)
 			root, _, _ := strings.Cut(path, ".")
-			if !ok || !slices.Contains(variableNames(), root) ||
+			if _, isFact := variables[root]; !ok || !isFact ||
 				slices.ContainsFunc(one.Facts, func(f string) bool {
 					return strings.HasPrefix(f, readable(path)+".") || strings.HasPrefix(f, readable(path)+" = ")
 				}) {
@@ -424,16 +426,6 @@ func operands(n ast.Expr) []ast.Expr {
 	var out []ast.Expr
 	for _, arg := range n.AsCall().Args() {
 		out = append(out, operands(arg)...)
-	}
-	return out
-}
-
-func variableNames() []string {
-	var out []string
-	for field := range reflect.TypeFor[Facts]().Fields() {
-		if name := field.Tag.Get("cel"); name != "" {
-			out = append(out, name)
-		}
 	}
 	return out
 }

@@ -93,8 +93,8 @@ func readList(ctx context.Context, r Registry, expected list, t terms) (list, er
 	return parseList(text), nil
 }
 
-// unreadable returns an empty list for an error that says that there is none or that it is malformed, and other errors.
-// Many registries deny access to what does not exist.
+// unreadable returns an empty list if the registry answered that the list does not exist, that it is malformed, or that
+// access is denied: many registries deny access to what does not exist. It returns any other error.
 func unreadable(err error) (list, error) {
 	if errors.Is(err, fetch.ErrUnavailable) || !ofRegistry(err) {
 		return nil, err

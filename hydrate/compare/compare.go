@@ -305,14 +305,7 @@ func (c *run) state(ctx context.Context, environment string) (*branch.State, err
 	if st, ok := c.states[environment]; ok {
 		return st, nil
 	}
-	name := c.outputs.EnvironmentBranch(environment)
-	tip := c.refs[name]
-	if !tip.IsZero() {
-		if err := c.h.Branches.Fetch(ctx, tip); err != nil {
-			return nil, err
-		}
-	}
-	st, err := branch.ReadState(ctx, c.h.Store, name, environment, tip, c.outputs.Signers())
+	st, err := c.h.EnvironmentState(ctx, c.outputs, environment, c.refs[c.outputs.EnvironmentBranch(environment)])
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-//go:embed page.html
-var pageHTML string
+//go:embed *.html
+var templates embed.FS
 
 //go:embed page.css
 var pageCSS string
@@ -44,13 +44,7 @@ var shared = sync.OnceValues(func() (*assets, error) { //nolint:gochecknoglobals
 	if err != nil {
 		return nil, fmt.Errorf("HTML page: %w", err)
 	}
-	t, err := template.New("page").Funcs(functions()).Parse(pageHTML)
-	if err == nil {
-		_, err = t.New("trial").Parse(trialHTML)
-	}
-	if err == nil {
-		_, err = t.New("upgrade").Parse(upgradeHTML)
-	}
+	t, err := template.New("page.html").Funcs(functions()).ParseFS(templates, "*.html")
 	if err != nil {
 		return nil, fmt.Errorf("HTML page: %w", err)
 	}

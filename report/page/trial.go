@@ -1,7 +1,7 @@
 package page
 
 import (
-	_ "embed" // for the template and the style
+	_ "embed" // for the style
 	"fmt"
 	"html/template"
 	"io"
@@ -11,9 +11,6 @@ import (
 	"github.com/sluice-gitops/sluice/internal/design"
 	"github.com/sluice-gitops/sluice/report"
 )
-
-//go:embed trial.html
-var trialHTML string
 
 //go:embed trial.css
 var trialCSS string
@@ -64,7 +61,7 @@ func WriteTrial(w io.Writer, t *report.Trial) error {
 		one.shorten()
 		v.Changes = append(v.Changes, one)
 	}
-	if err := a.template.ExecuteTemplate(w, "trial", v); err != nil {
+	if err := a.template.ExecuteTemplate(w, "trial.html", v); err != nil {
 		return fmt.Errorf("HTML page: %w", err)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package page
 
 import (
-	_ "embed" // for the template and the style
 	"fmt"
 	"html/template"
 	"io"
@@ -9,9 +8,6 @@ import (
 	"github.com/sluice-gitops/sluice/internal/design"
 	"github.com/sluice-gitops/sluice/report"
 )
-
-//go:embed upgrade.html
-var upgradeHTML string
 
 // upgradeView is what the template of a plan fills in.
 type upgradeView struct {
@@ -55,7 +51,7 @@ func WriteUpgrade(w io.Writer, u *report.Upgrade) error {
 		v.Report = newViewIn(&report.Review{Changes: u.Changes}, "u")
 		v.Report.shorten()
 	}
-	if err := a.template.ExecuteTemplate(w, "upgrade", v); err != nil {
+	if err := a.template.ExecuteTemplate(w, "upgrade.html", v); err != nil {
 		return fmt.Errorf("HTML page: %w", err)
 	}
 	return nil

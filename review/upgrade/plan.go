@@ -257,14 +257,7 @@ func (p *plan) state(ctx context.Context, environment string) (*branch.State, er
 			return nil, err
 		}
 	}
-	name := p.fleet.EnvironmentBranch(environment)
-	tip := p.refs[name]
-	if !tip.IsZero() {
-		if err := p.h.Branches.Fetch(ctx, tip); err != nil {
-			return nil, err
-		}
-	}
-	st, err := branch.ReadState(ctx, p.h.Store, name, environment, tip, p.fleet.Signers())
+	st, err := p.h.EnvironmentState(ctx, p.fleet, environment, p.refs[p.fleet.EnvironmentBranch(environment)])
 	p.states[environment] = st
 	return st, err
 }

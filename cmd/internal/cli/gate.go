@@ -88,7 +88,7 @@ func (p *gateTestFlags) test(ctx context.Context, o IO, environment string) erro
 	if err != nil {
 		return err
 	}
-	e, _ := f.Environment(environment)
+	e, _ := f.Environment(environment) // known says that it exists
 	gates, err := p.chosen(e)
 	if err != nil {
 		return err

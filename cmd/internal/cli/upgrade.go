@@ -94,13 +94,19 @@ Exit status: 0; 1 if a cluster is blocked.`,
 
 // planned are the versions that a completion offers: the newest that Sluice knows, and those before it.
 func planned() []string {
-	at, _ := lifecycle.ParseMinor(fleet.NewestKubeVersion)
+	at := newestMinor()
 	const offered = 5
 	var out []string
 	for i := range offered {
 		out = append(out, lifecycle.Minor{Major: at.Major, Minor: at.Minor - i}.String())
 	}
 	return out
+}
+
+// newestMinor returns the newest minor version that Sluice knows.
+func newestMinor() lifecycle.Minor {
+	newest, _ := lifecycle.ParseMinor(fleet.NewestKubeVersion) // a constant, and a test parses it
+	return newest
 }
 
 func (u *upgradeOptions) run(ctx context.Context, o IO, rev string) error {
@@ -153,7 +159,7 @@ func (u *upgradeOptions) run(ctx context.Context, o IO, rev string) error {
 	if err != nil {
 		return err
 	}
-	if known, _ := lifecycle.ParseMinor(fleet.NewestKubeVersion); known.Before(to) {
+	if known := newestMinor(); known.Before(to) {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("this version of Sluice knows the APIs of Kubernetes up to %s: what a newer one removes is known only as far as it was announced", known))
 	}
 	plan.Repository, plan.Version = (&tryOptions{common: u.common}).repository(s, o.Dir), app.Version()

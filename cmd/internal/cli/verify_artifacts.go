@@ -48,8 +48,8 @@ func (v *verifyOptions) artifacts(ctx context.Context, o IO, s *app.Session, hea
 	return artifactStatus(found)
 }
 
-// artifactStatus fails if the registry could not be read, and otherwise reports artifacts that are not what their
-// branches have.
+// artifactStatus returns the exit status: ExitFailed if an artifact could not be read, otherwise ExitDiffers if an artifact
+// differs from its branch, otherwise none.
 func artifactStatus(found []artifacts.Verification) error {
 	code := ExitOK
 	for _, a := range found {
