@@ -10,6 +10,8 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // NewSigner returns a signer for a private key: an armoured OpenPGP key, or an SSH key in OpenSSH or PEM format. The
@@ -37,8 +39,11 @@ func NewSigner(key []byte, passphrase string) (Signer, error) {
 type sshSigner struct{ signer ssh.Signer }
 
 // Sign signs in Git's namespace.
-func (s sshSigner) Sign(commit []byte) (string, error) {
-	signature, err := sshsig.Sign(bytes.NewReader(commit), s.signer, sshsig.HashSHA512, "git")
+func (s sshSigner) Sign(commit []byte) (string, error) { return s.SignIn(signers.Namespace, commit) }
+
+// SignIn signs a message that is no commit, in a namespace of its own, as `ssh-keygen -Y sign -n NAMESPACE` does.
+func (s sshSigner) SignIn(namespace string, message []byte) (string, error) {
+	signature, err := sshsig.Sign(bytes.NewReader(message), s.signer, sshsig.HashSHA512, namespace)
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +60,7 @@ func verifySSH(key ssh.PublicKey, commit []byte, signature string) error {
 	if err != nil {
 		return err
 	}
-	return sshsig.Verify(bytes.NewReader(commit), parsed, key, parsed.HashAlgorithm, "git")
+	return sshsig.Verify(bytes.NewReader(commit), parsed, key, parsed.HashAlgorithm, signers.Namespace)
 }
 
 type pgpSigner struct{ entity *openpgp.Entity }

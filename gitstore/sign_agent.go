@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // NewAgentSigner returns a signer whose private key is in an SSH agent. The public key is a line as in
@@ -31,9 +33,12 @@ type agentSigner struct {
 }
 
 // Sign asks the agent for a signature.
-func (a agentSigner) Sign(commit []byte) (signature string, err error) {
+func (a agentSigner) Sign(commit []byte) (string, error) { return a.SignIn(signers.Namespace, commit) }
+
+// SignIn asks the agent for a signature of a message that is no commit.
+func (a agentSigner) SignIn(namespace string, message []byte) (signature string, err error) {
 	err = a.with(func(signer ssh.Signer) error {
-		signature, err = sshSigner{signer}.Sign(commit)
+		signature, err = sshSigner{signer}.SignIn(namespace, message)
 		return err
 	})
 	return signature, err

@@ -24,8 +24,9 @@ var ErrUntrusted = errors.New("not signed by an allowed signer")
 
 // List is a set of keys that may sign. The zero value allows no key.
 type List struct {
-	signers []signer
-	id      string // hash of the lines; "" for an empty list
+	namespace string // of the signatures
+	signers   []signer
+	id        string // hash of the lines; "" for an empty list
 }
 
 type signer struct {
@@ -43,11 +44,14 @@ type LineError struct {
 // Error returns the reason.
 func (e *LineError) Error() string { return e.Reason }
 
-// Parse parses lines such as `ana@example.com namespaces="git" ssh-ed25519 AAAA…`. It skips empty lines and those
-// that begin with #. Lines for other namespaces than git are valid, but allow no key here. It refuses certificate
-// authorities. The error is a *LineError.
-func Parse(lines []string) (List, error) {
-	var out List
+// Parse is ParseFor for the signatures that Git writes.
+func Parse(lines []string) (List, error) { return ParseFor(Namespace, lines) }
+
+// ParseFor parses lines such as `ana@example.com namespaces="git" ssh-ed25519 AAAA…`. It skips empty lines and those
+// that begin with #. Lines for other namespaces are valid, but allow no key here. It refuses certificate authorities.
+// The error is a *LineError.
+func ParseFor(namespace string, lines []string) (List, error) {
+	out := List{namespace: namespace}
 	id, count := sha256.New(), 0
 	for i, line := range lines {
 		line = strings.TrimSpace(line)
@@ -56,7 +60,7 @@ func Parse(lines []string) (List, error) {
 		}
 		fmt.Fprintln(id, line)
 		count++
-		s, used, err := parseLine(line)
+		s, used, err := parseLine(namespace, line)
 		if err != nil {
 			return List{}, &LineError{Line: i, Reason: err.Error()}
 		}
@@ -70,7 +74,7 @@ func Parse(lines []string) (List, error) {
 	return out, nil
 }
 
-func parseLine(line string) (s signer, used bool, err error) {
+func parseLine(namespace, line string) (s signer, used bool, err error) {
 	principals, rest, ok := cutField(line)
 	if !ok {
 		return s, false, errors.New("the line has no key: write `name@example.com ssh-ed25519 AAAA…`")
@@ -86,7 +90,7 @@ func parseLine(line string) (s signer, used bool, err error) {
 		value = strings.Trim(value, `"`)
 		switch strings.ToLower(name) {
 		case "namespaces":
-			used = slices.Contains(strings.Split(value, ","), Namespace)
+			used = slices.Contains(strings.Split(value, ","), namespace)
 		case "valid-after":
 			s.after, err = parseTime(value)
 		case "valid-before":
@@ -132,6 +136,17 @@ func (l List) Empty() bool { return l.id == "" }
 // ID identifies the list: lists with equal ids allow the same keys. It is "" for an empty list.
 func (l List) ID() string { return l.id }
 
+// Names returns the first name of each line, in order and once.
+func (l List) Names() []string {
+	var out []string
+	for _, s := range l.signers {
+		if !slices.Contains(out, s.principal) {
+			out = append(out, s.principal)
+		}
+	}
+	return out
+}
+
 // Verify checks an armoured SSH signature of payload and returns the first name of the line that allows its key. The
 // key must be valid at the time at, which is the committer date of a commit. Every error is an ErrUntrusted.
 func (l List) Verify(payload []byte, armoured string, at time.Time) (string, error) {
@@ -140,7 +155,7 @@ func (l List) Verify(payload []byte, armoured string, at time.Time) (string, err
 		return "", fmt.Errorf("%w: the signature is not an SSH signature", ErrUntrusted)
 	}
 	fingerprint := ssh.FingerprintSHA256(signature.PublicKey)
-	reason := "no line of spec.signers has the key"
+	reason := "no line of the list of signers has the key"
 	for _, s := range l.signers {
 		if !bytes.Equal(s.key.Marshal(), signature.PublicKey.Marshal()) {
 			continue
@@ -150,7 +165,7 @@ func (l List) Verify(payload []byte, armoured string, at time.Time) (string, err
 			continue
 		}
 		if err := sshsig.Verify(bytes.NewReader(payload), signature, s.key, signature.HashAlgorithm,
-			Namespace); err != nil {
+			l.namespace); err != nil {
 			return "", fmt.Errorf("%w: the signature by %s does not fit the content", ErrUntrusted, fingerprint)
 		}
 		return s.principal, nil

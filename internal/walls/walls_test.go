@@ -52,12 +52,12 @@ func packages(t *testing.T) map[string]listed {
 // ones. An entry covers the package and those below it, unless a longer entry covers them.
 func floors() []([]string) {
 	return [][]string{
-		{"internal", "renderer/manifest", "bed/bedtest"},
+		{"internal", "renderer/manifest", "bed/bedtest", "bundle/envelope"},
 		{"renderer", "gitstore"},
 		{"fleet", "diff", "policy"},
 		{"importer", "rollout", "report"},
 		{"hydrate"},
-		{"promote", "review", "hydrate/verify", "hydrate/artifacts"},
+		{"promote", "review", "hydrate/verify", "hydrate/artifacts", "bundle"},
 		{"bot", "site"},
 		{"webhook"},
 		{"service"},
@@ -128,6 +128,9 @@ func forbidden() map[string][]string {
 		"policy":           own("renderer/helm", "renderer/kustomize"),
 		"policy/lifecycle": append(own("policy/schemas", "policy/confine", "renderer/helm", "renderer/kustomize"), helm),
 		"policy/schemas":   own("renderer/helm", "renderer/kustomize", "renderer/worker"),
+
+		"bundle/envelope": append(own("renderer/helm", "renderer/fetch", "gitstore", "fleet", "hydrate"), goGit, helm,
+			"os/exec"),
 
 		"hydrate/...":           own("bot", "webhook", "site", "service", "cmd", "gitstore/worktree"),
 		"hydrate":               own("policy", "promote", "hydrate/verify"),
