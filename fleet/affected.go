@@ -147,13 +147,16 @@ func sameApp(x, y *App) bool {
 	if x.imported != nil && y.imported != nil {
 		return true // imports compares them cluster by cluster
 	}
+	if (x.each == nil) != (y.each == nil) || x.each != nil && !sameDescribed(x.each, y.each) {
+		return false
+	}
 	return sameWorkspace(x, y) && (x.doc.root == y.doc.root ||
 		x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered()))
 }
 
 // rendered returns the part of the spec that rendering depends on.
 func (s AppSpec) rendered() AppSpec {
-	s.DependsOn, s.Delivery = nil, Delivery{}
+	s.DependsOn, s.Delivery, s.ForEach = nil, Delivery{}, nil
 	return s
 }
 

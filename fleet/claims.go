@@ -74,7 +74,7 @@ func (f *Fleet) declaredIn(declared map[string]bool) {
 	for _, c := range f.Clusters {
 		declared[c.File], declared[CapabilitiesFile(c.Name)] = true, true
 	}
-	for _, a := range f.Apps {
+	for _, a := range f.Declared() {
 		declared[a.File] = true
 	}
 	for _, w := range f.Workspaces {

@@ -39,9 +39,12 @@ func (lc labelChecks) all() {
 	for _, w := range lc.fleet.Workspaces {
 		lc.selector(w.doc, w.Spec.Clusters, "spec", "clusters")
 	}
-	for _, a := range lc.fleet.Apps {
+	for _, a := range lc.fleet.Declared() {
 		if a.imported != nil {
 			continue
+		}
+		if a.Spec.ForEach != nil {
+			lc.selector(a.doc, a.Spec.ForEach.Clusters, "spec", "forEach", "clusters")
 		}
 		lc.selector(a.doc, a.Spec.Placement, "spec", "placement")
 		for _, name := range slices.Sorted(maps.Keys(a.Spec.Environments)) {

@@ -45,6 +45,7 @@ type Fleet struct {
 	excluded    []*Imported
 	clusters    map[string]*Cluster
 	apps        map[string]*App
+	repeated    map[string]*App // as declared, of apps with forEach; see App.Describes
 	layers      []layer
 	exists      sync.Map // path → bool
 	ids         sync.Map // path → content id
@@ -76,6 +77,8 @@ type App struct {
 	Spec      AppSpec
 	File      string
 	Dir       string // of the file
+	declared  string // its name in the file, for an app of forEach; "" otherwise
+	each      *Cluster
 	base      variant
 	variants  map[string]*variant // by environment
 	doc       document
@@ -128,7 +131,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 		tree: linked, cache: cache,
 		fleet: &Fleet{
 			tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{},
-			unavailable: map[string]error{},
+			repeated: map[string]*App{}, unavailable: map[string]error{},
 		},
 	}
 	l.load(ctx)

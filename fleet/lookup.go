@@ -42,6 +42,9 @@ func (t Target) named(name string) (any, bool) {
 		if t.App == nil {
 			return nil, false
 		}
+		if t.App.each != nil {
+			return t.App.declared, true
+		}
 		return t.App.localName(), true
 	}
 	if label, ok := strings.CutPrefix(name, refLabels); ok {
@@ -53,6 +56,9 @@ func (t Target) named(name string) (any, bool) {
 			return nil, false
 		}
 		return dig(t.App.Spec.Vars, variable)
+	}
+	if member, ok := strings.CutPrefix(name, refEach); ok {
+		return t.App.eachValue(member)
 	}
 	return dig(t.Cluster.Vars, strings.TrimPrefix(name, refVars))
 }
@@ -91,6 +97,16 @@ func (t Target) unset(ref *reference) error {
 		list, what = slices.Sorted(maps.Keys(t.Cluster.Labels)), "labels"
 	case strings.HasPrefix(ref.name, refAppVars) && t.App != nil:
 		list, owner, place = slices.Sorted(maps.Keys(t.App.Spec.Vars)), "app "+t.App.Name, "the app"
+	case strings.HasPrefix(ref.name, refEach) && (t.App == nil || t.App.each == nil):
+		return fmt.Errorf("%s is not set: the app has no forEach (write it for an app that describes clusters, or a fallback with :=)",
+			ref.text)
+	case strings.HasPrefix(ref.name, refEach+"labels."):
+		list, what, owner = slices.Sorted(maps.Keys(t.App.each.Labels)), "labels", "cluster "+t.App.each.Name
+	case strings.HasPrefix(ref.name, refEach+"vars."):
+		list, owner = slices.Sorted(maps.Keys(t.App.each.Vars)), "cluster "+t.App.each.Name
+	case strings.HasPrefix(ref.name, refEach):
+		return fmt.Errorf("%s is not set for cluster %s: set it on the cluster or its class, or write a fallback with :=",
+			ref.text, t.App.each.Name)
 	}
 	has := "no " + what
 	if len(list) > 0 {

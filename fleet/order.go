@@ -15,7 +15,12 @@ func (l *loader) checkOrder() {
 		names = append(names, a.Name)
 		after[a.Name] = a.Spec.DependsOn
 	}
+	seen := map[string]bool{}
 	for _, a := range apps {
+		if a.each != nil && seen[a.declared] {
+			continue // its file is that of another one
+		}
+		seen[a.declared] = true
 		for i, other := range a.Spec.DependsOn {
 			at := []string{"spec", "dependsOn", strconv.Itoa(i)}
 			if slices.Contains(a.Spec.DependsOn[:i], other) {

@@ -17,7 +17,7 @@ const maxReference = 1024
 // reference is one ${…} that Sluice replaces.
 type reference struct {
 	text     string    // the original text, with ${ and }
-	name     string    // cluster.name, cluster.labels.x, cluster.vars.x, environment, app or app.vars.x
+	name     string    // cluster.name, cluster.labels.x, cluster.vars.x, environment, app, app.vars.x or each.…
 	inner    []segment // parts of the name, if it contains references
 	fallback string
 	optional bool // it has a fallback
@@ -34,12 +34,18 @@ const (
 	refLabels  = "cluster.labels."
 	refVars    = "cluster.vars."
 	refAppVars = "app.vars."
+	refEach    = "each."
 )
 
-func refPrefixes() []string { return []string{refLabels, refVars, refAppVars} }
+func refPrefixes() []string {
+	return []string{refLabels, refVars, refAppVars, refEach + "labels.", refEach + "vars."}
+}
 
-// parseReferences splits a text. References are `environment`, `app` and names that begin with `cluster.` or
-// `app.vars.`. A name that is similar to one of them is an error; any other ${…} stays as it is. `$${` is a literal
+// eachFields are the fields of a described cluster; beside them, it has labels and vars.
+func eachFields() []string { return []string{"name", "kubeVersion", "environment"} }
+
+// parseReferences splits a text. References are `environment`, `app`, the fields of `each`, and names that begin with
+// `cluster.`, `app.vars.`, `each.labels.` or `each.vars.`. A name that is similar to one of them is an error; any other ${…} stays as it is. `$${` is a literal
 // `${`.
 func parseReferences(text string) ([]segment, error) {
 	var out []segment
@@ -98,12 +104,13 @@ func readReference(text string) (*reference, int, error) {
 
 func (r *reference) check() error {
 	before, _, nested := strings.Cut(r.name, "${")
-	known := r.name == "cluster.name" || r.name == "environment" || r.name == "app"
+	known := r.name == "cluster.name" || r.name == "environment" || r.name == "app" ||
+		slices.Contains(eachFields(), strings.TrimPrefix(r.name, refEach)) && strings.HasPrefix(r.name, refEach)
 	for _, prefix := range refPrefixes() {
 		known = known || strings.HasPrefix(before, prefix) && len(r.name) > len(prefix)
 	}
 	if !known {
-		return fmt.Errorf("%s is not a reference%s: cluster.name, cluster.labels.…, cluster.vars.…, environment, app and app.vars.… are; write $${ for a literal ${",
+		return fmt.Errorf("%s is not a reference%s: cluster.name, cluster.labels.…, cluster.vars.…, environment, app, app.vars.…, and, in an app with forEach, each.… are; write $${ for a literal ${",
 			r.text, suggestReference(r.name))
 	}
 	if nested {
@@ -160,7 +167,15 @@ func closing(body string) int {
 // own reports whether the text after a ${ begins like a reference of Sluice.
 func own(body string) bool {
 	return strings.HasPrefix(body, "cluster.") || strings.HasPrefix(body, refAppVars) || ownName(body, "environment") ||
-		ownName(body, "app")
+		ownName(body, "app") || ownEach(body)
+}
+
+// ownEach reports whether the text after a ${ is about a described cluster. Terraform's ${each.key} and ${each.value}
+// are not.
+func ownEach(body string) bool {
+	member, ok := strings.CutPrefix(body, refEach)
+	return ok && (strings.HasPrefix(member, "labels.") || strings.HasPrefix(member, "vars.") ||
+		slices.ContainsFunc(eachFields(), func(field string) bool { return ownName(member, field) }))
 }
 
 func ownName(body, name string) bool {
@@ -198,6 +213,8 @@ func suggestReference(name string) string {
 		suggest = "cluster.name"
 	case !dotted && (strings.EqualFold(name, "apps") || name == "App"):
 		suggest = "app"
+	case strings.EqualFold(first, "each") && dotted && memberOf(rest, append(eachFields(), "labels", "vars")...) != rest:
+		suggest = refEach + memberOf(rest, append(eachFields(), "labels", "vars")...)
 	case dotted && distance(first, "cluster") <= near:
 		suggest = "cluster." + memberOf(rest, "name", "labels", "vars")
 	case dotted && (first == "app" || strings.EqualFold(first, "apps")):

@@ -262,6 +262,7 @@ func (l *loader) appsFrom(documents []document) {
 		}
 		l.app(doc, file, nil)
 	}
+	l.expand()
 	slices.SortFunc(l.fleet.Apps, func(a, b *App) int { return cmp.Compare(a.Name, b.Name) })
 }
 
@@ -278,7 +279,7 @@ func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 				"an app of a workspace cannot choose how it is delivered")
 		}
 	}
-	if first, ok := l.fleet.apps[name]; ok {
+	if first := cmp.Or(l.fleet.apps[name], l.fleet.repeated[name]); first != nil {
 		l.errorf(doc, []string{"metadata", "name"}, "rename one", "the app %s is also in %s", name, place(first.doc))
 		return
 	}
@@ -290,8 +291,12 @@ func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 		Name: name, workspace: w, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc,
 		names: l.fleet.names,
 	}
-	l.fleet.apps[name] = a
-	l.fleet.Apps = append(l.fleet.Apps, a)
+	if file.Spec.ForEach != nil {
+		l.repeat(a)
+	} else {
+		l.fleet.apps[name] = a
+		l.fleet.Apps = append(l.fleet.Apps, a)
+	}
 	l.appVariants(a)
 	checkDelivery(l.findings, doc, file.Spec.Delivery)
 	l.appReferences(a)

@@ -90,7 +90,7 @@ func (tc templateChecks) targets(layer, template string, segments []segment, tar
 		}
 		if len(without) > 0 {
 			kind := "cluster"
-			if strings.HasPrefix(s.ref.name, refAppVars) {
+			if s.ref.ofApp() {
 				kind = "app"
 			}
 			tc.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer,
@@ -108,17 +108,22 @@ func (tc templateChecks) targets(layer, template string, segments []segment, tar
 
 // owner returns the name of the app or cluster that the value of a reference belongs to.
 func (t Target) owner(ref *reference) string {
-	if strings.HasPrefix(ref.name, refAppVars) {
+	if ref.ofApp() {
 		return t.App.Name
 	}
 	return t.Cluster.Name
+}
+
+// ofApp reports whether the value of a reference differs between apps.
+func (r *reference) ofApp() bool {
+	return strings.HasPrefix(r.name, refAppVars) || strings.HasPrefix(r.name, refEach)
 }
 
 // targetsOf returns the targets for which a path template can differ: one for each cluster, or all targets if
 // it depends on the app's variables or on a reference inside a reference.
 func (tc templateChecks) targetsOf(segments []segment) []Target {
 	if slices.ContainsFunc(segments, func(s segment) bool {
-		return s.ref != nil && (s.ref.inner != nil || strings.HasPrefix(s.ref.name, refAppVars))
+		return s.ref != nil && (s.ref.inner != nil || s.ref.ofApp())
 	}) {
 		return tc.fleet.Targets()
 	}

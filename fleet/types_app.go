@@ -24,6 +24,8 @@ type AppSpec struct {
 	Namespace string `json:"namespace" jsonschema:"required"`
 	// Placement selects the clusters by label; {} is every cluster.
 	Placement *Selector `json:"placement" jsonschema:"required"`
+	// ForEach renders the app once for each cluster that it describes.
+	ForEach *ForEach `json:"forEach,omitempty"`
 	// Source is what the app consists of.
 	Source *Source `json:"source,omitempty"`
 	// Sources are several, concatenated.
@@ -48,6 +50,15 @@ type AppSpec struct {
 	VersionFrom VersionOf `json:"versionFrom,omitzero"`
 	// DependsOn are apps that a cluster must have first. It orders what `sluice bootstrap` prints, and renders nothing.
 	DependsOn []string `json:"dependsOn,omitempty"`
+}
+
+// ForEach repeats an app on the clusters that its placement selects: objects that describe other clusters, such as those
+// of Cluster API, are on the branch of their management cluster.
+type ForEach struct {
+	// Clusters selects the described clusters by label; {} is every cluster. Retired ones do not count. The app's files
+	// refer to one of them with ${each.name}, ${each.kubeVersion}, ${each.environment}, ${each.labels.…} and
+	// ${each.vars.…}.
+	Clusters *Selector `json:"clusters" jsonschema:"required"`
 }
 
 // VersionOf names a container. Fields that are empty match every one.

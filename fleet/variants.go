@@ -82,7 +82,7 @@ func (l *loader) checkSkips() {
 	for _, layer := range l.fleet.Spec.Layers {
 		names = append(names, layer.Name)
 	}
-	for _, a := range l.fleet.Apps {
+	for _, a := range l.fleet.Declared() {
 		for i, name := range a.Spec.SkipLayers {
 			if !slices.Contains(names, name) {
 				l.errorf(a.doc, []string{"spec", "skipLayers", strconv.Itoa(i)}, "a layer of spec.layers, or global",

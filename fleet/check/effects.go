@@ -34,7 +34,12 @@ func (ef *effects) all() {
 	f := ef.fleet
 	values := labelValues{f, map[string]map[string]bool{}}
 	folders := map[string]*fleet.App{}
-	for _, a := range f.Apps {
+	for _, a := range f.Declared() {
+		if a.Spec.ForEach != nil && len(f.Clusters) > 0 && !slices.ContainsFunc(f.Apps,
+			func(one *fleet.App) bool { return one.Declared() == a.Name && one.Describes() != nil }) {
+			ef.add(a.Warning([]string{"spec", "forEach"}, "compare it with the labels of clusters and classes",
+				"app %s describes no cluster", a.Name))
+		}
 		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.Has(path.Join(a.Dir, "layers")) {
 			ef.add(a.Warning([]string{"metadata", "name"},
 				"give each app a folder, or give the layers paths with ${app}",
@@ -181,7 +186,7 @@ func (ef *effects) misplaced() {
 			}
 		}
 	}
-	for _, a := range f.Apps {
+	for _, a := range f.Declared() {
 		ef.misplacedValues(a, warn)
 	}
 }

@@ -19,7 +19,7 @@ func unusedFiles(ctx context.Context, f *fleet.Fleet) fleet.Problems {
 	for _, c := range f.Clusters {
 		u.taken[c.File] = true
 	}
-	for _, a := range f.Apps {
+	for _, a := range f.Declared() {
 		u.taken[a.File] = true
 	}
 	targets := f.Targets()
