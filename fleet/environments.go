@@ -60,6 +60,7 @@ func (ec environmentChecks) all(environments []Environment) {
 		}
 		first[e.Name], after[e.Name] = i, e.After
 		ec.promotion(e, at)
+		ec.isolated(e, at)
 	}
 	seen, names := map[string]bool{}, slices.Sorted(maps.Keys(after))
 	for i, e := range environments {

@@ -318,6 +318,9 @@ type Environment struct {
 	Sync string `json:"sync,omitempty" jsonschema:"enum=argocd,enum=flux"`
 	// Policy says what findings stop in this environment. Default: that of the fleet.
 	Policy Policy `json:"policy,omitzero"`
+	// Isolated says that no network leads to the environment's clusters: a site with a Git server of its own moves their
+	// branches, and says in receipts what they run.
+	Isolated *Isolated `json:"isolated,omitempty"`
 }
 
 // Promotion says how commits come into an environment.
