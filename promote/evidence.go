@@ -3,6 +3,7 @@ package promote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
@@ -38,6 +39,9 @@ func (v *evidence) collect(ctx context.Context, e fleet.Environment, s *rollout.
 
 // health reads the statuses on the tips of cluster branches.
 func (v *evidence) health(ctx context.Context, environment string, clusters []rollout.ClusterState) error {
+	if v.sites[environment] != nil {
+		return v.apps(ctx, environment, clusters)
+	}
 	for _, c := range v.fleet.ClustersOf(environment) {
 		i := slices.IndexFunc(clusters, func(s rollout.ClusterState) bool { return s.Name == c.Name })
 		tip := v.refs[v.fleet.ClusterBranch(c)]
@@ -54,6 +58,23 @@ func (v *evidence) health(ctx context.Context, environment string, clusters []ro
 			return err
 		}
 		clusters[i].Apps = apps
+	}
+	return nil
+}
+
+// apps lists the apps that clusters have by a receipt, which names the statuses as well.
+func (v *evidence) apps(ctx context.Context, environment string, clusters []rollout.ClusterState) error {
+	for i, c := range clusters {
+		if c.Tree == "" {
+			continue
+		}
+		tree, err := gitstore.ParseHash(c.Tree)
+		if err != nil {
+			return err
+		}
+		if clusters[i].Apps, err = appsIn(ctx, v.hydrator.Store, tree); err != nil {
+			return fmt.Errorf("cluster %s of %s: %w", c.Name, environment, err)
+		}
 	}
 	return nil
 }
@@ -95,7 +116,12 @@ func appsOn(ctx context.Context, store *gitstore.Store, tip gitstore.Hash) ([]st
 	if err != nil {
 		return nil, err
 	}
-	entries, err := branch.Apps(ctx, store, commit.Tree)
+	return appsIn(ctx, store, commit.Tree)
+}
+
+// appsIn lists the apps in a cluster's tree. The result is never nil.
+func appsIn(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) ([]string, error) {
+	entries, err := branch.Apps(ctx, store, tree)
 	out := make([]string, 0, len(entries))
 	for _, e := range entries {
 		out = append(out, e.Name)

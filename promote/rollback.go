@@ -71,8 +71,10 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 	var moves []gitstore.Move
 	scope := a
 	scope.Clusters = inScope(a, after, s)
-	if moves, err = b.mover.clusters(ctx, e, scope, target{after.Clusters, source, w}, s, out); err != nil {
-		return err
+	if s.Site == nil { // else the site moves them
+		if moves, err = b.mover.clusters(ctx, e, scope, target{after.Clusters, source, w}, s, out); err != nil {
+			return err
+		}
 	}
 	if tree != st.Tip.Tree {
 		commit, err := b.pusher.commit(w, tree, st.Tip.Hash, b.request.Trunk,
@@ -87,6 +89,9 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 		return err
 	}
 	out.Done = append(out.Done, rollbackReport(e, a, old, scope.Clusters)...)
+	if s.Site != nil {
+		out.Done = append(out.Done, st.Branch+" has it; its site moves the clusters")
+	}
 	return b.recorder.apply(ctx, e.Name, rollout.Event{
 		Kind: rollout.EventRolledBack, Source: source,
 		Tree: tree.String(), Clusters: scope.Clusters,
@@ -164,6 +169,20 @@ func rollbackReport(e fleet.Environment, a rollout.Action, old *branch.State, mo
 	return out
 }
 
+// runs returns the tree that a cluster runs; zero if a site moves it, and no receipt says what it has.
+func (b *snapshot) runs(ctx context.Context, environment string, c *fleet.Cluster) (gitstore.Hash, error) {
+	site := b.sites[environment]
+	if site == nil {
+		commit, err := b.hydrator.Store.Commit(ctx, b.refs[b.fleet.ClusterBranch(c)])
+		return commit.Tree, err
+	}
+	one := site.on(c.Name)
+	if one == nil || one.Branch.Tree == "" {
+		return gitstore.Hash{}, nil
+	}
+	return gitstore.ParseHash(one.Branch.Tree)
+}
+
 // restore takes the named clusters and apps from an earlier state, stopped clusters from the state that they run, and
 // everything else from the current state. The record names the source commits of each part.
 func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.Action, old *branch.State,
@@ -176,11 +195,14 @@ func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.A
 		if !ok {
 			continue
 		}
-		commit, err := b.hydrator.Store.Commit(ctx, b.refs[b.fleet.ClusterBranch(c)])
+		tree, err := b.runs(ctx, e.Name, c)
 		if err != nil {
 			return gitstore.Hash{}, rollout.Source{}, err
 		}
-		if tips[name], err = b.past[e.Name].with(ctx, name, commit.Tree); err != nil {
+		if tree.IsZero() { // a site that says nothing of it
+			continue
+		}
+		if tips[name], err = b.past[e.Name].with(ctx, name, tree); err != nil {
 			return gitstore.Hash{}, rollout.Source{}, err
 		}
 		runs[name] = tips[name].Source().On(name)

@@ -45,7 +45,8 @@ func (b SetBack) advice(environment string) string {
 }
 
 // SetBacks lists the branches of an environment that do not contain the commit in its record, the environment's own
-// first. Retired clusters are not among them.
+// first. Retired clusters are not among them, nor those whose branches move elsewhere. refs has the branches with
+// BranchPrefixes.
 func SetBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environment string, record rollout.Record,
 	refs map[string]gitstore.Hash,
 ) ([]SetBack, error) {
@@ -78,6 +79,9 @@ func SetBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environm
 	}
 	if err := check(f.EnvironmentBranch(environment), "", record.Tip); err != nil {
 		return nil, err
+	}
+	if e, ok := f.Environment(environment); ok && Elsewhere(*e, refs) {
+		return out, nil
 	}
 	for _, c := range f.ClustersOf(environment) {
 		if c.Retired() {
@@ -141,6 +145,10 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 	}
 	if s.Running.Foreign == "" {
 		s.Record.Tip = s.Running.Commit // "" with --recreate: any commit may come next
+	}
+	if o.sites[e] != nil {
+		s.Record.Tips = nil
+		return nil
 	}
 	tips := map[string]string{}
 	for i := range s.Clusters {

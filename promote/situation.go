@@ -51,6 +51,10 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 	if s.Clusters, err = o.clusters(ctx, e.Name); err != nil {
 		return s, err
 	}
+	if site := o.sites[e.Name]; site != nil {
+		known := site.known
+		s.Site = &known
+	}
 	if !st.Exists() && s.Running.Foreign == "" && !o.request.Recreate { // the record may be gone as well
 		if s.Running.Foreign, err = o.deleted(ctx, e.Name); err != nil {
 			return s, err
@@ -114,6 +118,9 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 	if out.Clusters, err = o.clusters(ctx, name); err != nil {
 		return out, err
 	}
+	if site := o.sites[name]; site != nil && out.Foreign == "" {
+		site.upstream(&out)
+	}
 	for i := range out.Clusters {
 		target := out.Clusters[i].Name
 		if slices.ContainsFunc(o.records.known[name].Freezes, func(f rollout.Freeze) bool {
@@ -153,7 +160,7 @@ func (o *observer) clusters(ctx context.Context, environment string) ([]rollout.
 			Cluster: rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State},
 			Desired: hashText(st.Clusters[c.Name]),
 		}
-		if tip := o.refs[o.fleet.ClusterBranch(c)]; !tip.IsZero() {
+		if tip := o.refs[o.fleet.ClusterBranch(c)]; !tip.IsZero() && o.sites[environment] == nil {
 			commit, err := o.hydrator.Store.Commit(ctx, tip)
 			if err != nil {
 				return nil, err
@@ -171,12 +178,18 @@ func (o *observer) clusters(ctx context.Context, environment string) ([]rollout.
 		}
 		out = append(out, one)
 	}
+	if site := o.sites[environment]; site != nil {
+		site.clusters(out)
+	}
 	return out, nil
 }
 
 // deleted returns a reason if somebody deleted an environment's branch: a branch of one of its clusters names the
 // environment.
 func (o *observer) deleted(ctx context.Context, environment string) (string, error) {
+	if o.sites[environment] != nil {
+		return "", nil // its cluster branches are none of this repository
+	}
 	for _, c := range o.fleet.ClustersOf(environment) {
 		name := o.fleet.ClusterBranch(c)
 		tip := o.refs[name]

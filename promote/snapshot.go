@@ -22,6 +22,7 @@ type snapshot struct {
 	records  *records
 	states   map[string]*branch.State // by environment
 	past     map[string]*past         // by environment
+	sites    map[string]*site         // by environment: those whose clusters move elsewhere
 	trunk    *trunk
 }
 
@@ -36,7 +37,7 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 	if err != nil {
 		return nil, err
 	}
-	if s.refs, err = listSince(ctx, h, seen, append(f.BranchPrefixes(), rollout.StateBranch,
+	if s.refs, err = listSince(ctx, h, seen, append(BranchPrefixes(f), rollout.StateBranch,
 		requestBranch(""))...); err != nil {
 		return nil, err
 	}
@@ -57,6 +58,9 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 		return nil, err
 	}
 	if err := s.acceptRecords(ctx, seen, names); err != nil {
+		return nil, err
+	}
+	if err := s.readSites(ctx); err != nil {
 		return nil, err
 	}
 	s.trunk, err = readTrunk(ctx, h.Store, r.Trunk, neededCommits(s.states, s.records.known))

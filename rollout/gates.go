@@ -18,6 +18,9 @@ type gatekeeper struct {
 // gates returns the gates of a promotion.
 func (x *gatekeeper) gates(w Proposal) []Gate {
 	gates := []Gate{x.branchGate(w), x.rolloutGates.haltGate()}
+	if site := x.s.Site; site != nil && site.Contradicts != "" { // an old receipt, or none, holds nothing up: what is promoted must reach the site first
+		gates = append(gates, site.gate(x.s.Now))
+	}
 	if g, ok := x.holdGate(w); ok && !w.Renders { // what is held stays at what it runs
 		gates = append(gates, g)
 	}
@@ -100,7 +103,7 @@ func (x *gatekeeper) unknownAdvice() string {
 func (x *gatekeeper) progressGate() Gate {
 	g := Gate{Name: GateProgress, State: Green}
 	p := x.rec.Progress
-	if p == nil || !p.Done.IsZero() || x.p.RestartBake {
+	if p == nil || !p.Done.IsZero() || x.p.RestartBake || x.s.Site != nil { // the site decides what it takes next
 		return g
 	}
 	g.State, g.Since = Waiting, p.Started
@@ -187,6 +190,10 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 	case b.Foreign != "":
 		g.State, g.Reason = Red, b.Foreign
 		return g
+	case b.Site != nil && b.Site.gate(x.s.Now).State != Green:
+		of := b.Site.gate(x.s.Now)
+		g.State, g.Reason, g.Since = of.State, b.Name+": "+of.Reason, of.Since
+		return g
 	case b.Source.Empty() || watch == nil || len(watch.Ran) == 0:
 		g.Reason = b.Name + " runs nothing yet"
 		return g
@@ -195,7 +202,7 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 			b.Source)
 		return g
 	case !x.order.contains(b.Source, w.Promoted, w.Apps):
-		g.Reason = fmt.Sprintf("%s runs %s", b.Name, b.Source)
+		g.Reason = fmt.Sprintf("%s runs %s%s", b.Name, b.Source, b.asOf(x.s.Now))
 		return g
 	}
 	if b.idle() {
@@ -208,14 +215,17 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 	}
 	healthy := x.healthySince(w, watch)
 	if healthy.IsZero() {
-		g.Reason = b.Name + " has not completed its rollout"
+		g.Reason = b.Name + " has not completed its rollout" + b.held(x.s.Now)
 		return g
 	}
 	g.Since, g.Until = healthy, healthy.Add(x.bake)
 	if x.first() && x.bake > 0 {
 		g.Reason = fmt.Sprintf("the bake of %s %s", x.bake, notOfFirst)
-	} else if x.s.Now.Before(g.Until) {
+	} else if x.asOf(b.Name).Before(g.Until) {
 		g.Reason = fmt.Sprintf("it bakes in %s until %s", b.Name, Stamp(g.Until))
+		if b.Site != nil { // no time that passes here shows that the site stayed healthy
+			g.Reason += fmt.Sprintf(", which only a receipt of that time or later shows (the newest is of %s)", Stamp(b.Site.Made))
+		}
 		return g
 	}
 	g.State, g.Until = Green, time.Time{}

@@ -165,9 +165,12 @@ func (x *observer) observeWaves() error {
 	if x.rec.Progress == nil || x.takingBack() {
 		return nil
 	}
+	if site := x.s.Site; site != nil && site.gate(x.s.Now).State != Green {
+		return nil
+	}
 	moved := len(x.movedClusters())
 	if moved != x.rec.Progress.Current {
-		if err := x.emit(Event{Kind: EventClusters, Current: moved}); err != nil {
+		if err := x.emit(Event{Kind: EventClusters, Current: moved, At: x.movedAt()}); err != nil {
 			return err
 		}
 	}
@@ -176,12 +179,12 @@ func (x *observer) observeWaves() error {
 			break
 		}
 		if x.waveTime(w.Name) == nil {
-			if err := x.emit(Event{Kind: EventWave, Target: w.Name}); err != nil {
+			if err := x.emit(Event{Kind: EventWave, Target: w.Name, At: x.movedAt()}); err != nil {
 				return err
 			}
 		}
 		if x.waveTime(w.Name).Healthy.IsZero() && Holds(x.rolloutGates.healthGates()) {
-			if err := x.emit(Event{Kind: EventWaveHealthy, Target: w.Name}); err != nil {
+			if err := x.emit(Event{Kind: EventWaveHealthy, Target: w.Name, At: x.movedAt()}); err != nil {
 				return err
 			}
 		}
@@ -195,18 +198,26 @@ func (x *observer) observeWaves() error {
 			frozen = append(frozen, name)
 		}
 	}
-	return x.emit(Event{Kind: EventDone, Clusters: frozen})
+	return x.emit(Event{Kind: EventDone, Clusters: frozen, At: x.movedAt()})
 }
+
+// movedAt returns when clusters were seen to have moved in the current rollout. A receipt may be older than it, if they
+// had before what it brings.
+func (x *observer) movedAt() time.Time { return later(x.rec.Progress.Started, x.s.Site.seen(x.s.Now)) }
 
 // observeUpstream follows an upstream environment.
 func (x *observer) observeUpstream(b Upstream) error {
+	w, seen := x.rec.Before[b.Name], b.Site.seen(x.s.Now)
+	if b.Site != nil && b.Site.Contradicts != "" && w != nil && len(w.Ran) > 0 && !w.Red {
+		// whatever ran there, its bake starts again
+		return x.emit(Event{Kind: EventBeforeRed, Target: b.Name, At: seen})
+	}
 	if b.Source.Empty() {
 		return nil
 	}
-	w := x.rec.Before[b.Name]
 	if w == nil || len(w.Ran) == 0 || !w.Ran[len(w.Ran)-1].Source.Equal(b.Source) {
-		at := x.s.Now
-		if w == nil && !b.Since.IsZero() && b.Since.Before(at) {
+		at := seen
+		if (w == nil || b.Site != nil) && !b.Since.IsZero() && b.Since.Before(at) {
 			at = b.Since
 		}
 		if err := x.emit(Event{
@@ -224,15 +235,20 @@ func (x *observer) observeUpstream(b Upstream) error {
 	now := w.Ran[len(w.Ran)-1]
 	switch {
 	case health.state == Red && !w.Red:
-		return x.emit(Event{Kind: EventBeforeRed, Target: b.Name})
+		return x.emit(Event{Kind: EventBeforeRed, Target: b.Name, At: seen})
 	case health.state == Green && w.Red:
-		if err := x.emit(Event{Kind: EventBeforeNotRed, Target: b.Name}); err != nil {
+		if err := x.emit(Event{Kind: EventBeforeNotRed, Target: b.Name, At: seen}); err != nil {
 			return err
 		}
 	}
 	if health.state == Green && b.Complete && !b.idle() && now.Healthy.IsZero() {
-		at := time.Time{}
-		if len(x.p.Health.CommitStatuses) == 0 {
+		at := seen
+		if b.Site != nil {
+			if b.Site.Healthy.IsZero() {
+				return nil // its waves are not complete
+			}
+			at = later(now.At, b.Site.Healthy)
+		} else if len(x.p.Health.CommitStatuses) == 0 {
 			at = now.At // without statuses, it counts as healthy from the beginning
 		}
 		return x.emit(Event{Kind: EventBeforeHealthy, Target: b.Name, At: at})
@@ -256,7 +272,10 @@ func (x *observer) observeWorkspaces(b Upstream, red []string) error {
 	if slices.Equal(red, was) && len(passed) == 0 {
 		return nil
 	}
-	return x.emit(Event{Kind: EventBeforeAlone, Target: b.Name, Workspaces: red, Passed: sorted(passed)})
+	return x.emit(Event{
+		Kind: EventBeforeAlone, Target: b.Name, Workspaces: red, Passed: sorted(passed),
+		At: x.asOf(b.Name),
+	})
 }
 
 func living(clusters []ClusterState) []ClusterState {

@@ -21,13 +21,19 @@ func (x *rollout) progress() (*Action, error) {
 	if failed, err := x.failure(); failed || err != nil {
 		return nil, err
 	}
-	if p.Rollback {
+	if p.Rollback && x.s.Site == nil {
 		if all := x.movable(x.behind(p.Changed)); len(all) > 0 {
 			return &Action{
 				Kind: MoveWave, Clusters: all, Source: p.Source,
 				Reason: "a rollback moves all of its clusters at once",
 			}, nil
 		}
+	}
+	if x.s.Site != nil { // no branch of its clusters moves here
+		if len(x.behind(x.names())) > 0 {
+			x.d.WaveGates = []Gate{x.s.Site.movesGate(x.s.Now)}
+		}
+		return nil, nil
 	}
 	for i, w := range x.waves {
 		for j, step := range w.Steps {
@@ -61,6 +67,9 @@ func (x *rollout) failure() (bool, error) {
 	p := x.rec.Progress
 	if !p.Done.IsZero() || p.Rollback || x.rec.Halt != nil || p.Current == 0 {
 		return false, nil
+	}
+	if x.s.Site != nil && x.s.Site.gate(x.s.Now).State != Green {
+		return false, nil // what the statuses are about is not known
 	}
 	gates := x.rolloutGates.healthGates()
 	i := slices.IndexFunc(gates, func(g Gate) bool { return g.State == Red })

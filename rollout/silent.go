@@ -51,7 +51,7 @@ func (s Silence) Command() string {
 // clusters whose statuses could not be read.
 func (x *rolloutGates) silent() []Silence {
 	p := x.rec.Progress
-	if !p.underWay() || len(x.p.Health.CommitStatuses) == 0 || x.s.Now.Before(p.LastMove.Add(silentAfter)) {
+	if x.s.Site != nil || !p.underWay() || len(x.p.Health.CommitStatuses) == 0 || x.s.Now.Before(p.LastMove.Add(silentAfter)) {
 		return nil
 	}
 	var out []Silence

@@ -38,6 +38,9 @@ type Situation struct {
 	// rollbacks continue. It is empty if the branches are protected, or if protection is not required.
 	Unprotected string
 	Checks      []CheckResult // of the environment's checks
+	// Site is what is known of an isolated environment, whose cluster branches move elsewhere. The trees in Clusters are
+	// then those of its receipt. Nil: its cluster branches move here.
+	Site *Site
 	// Facts are what the expressions of gates ask for that is not in the other fields: commit, changes and history. Nil:
 	// they are not known.
 	Facts *expression.Facts
@@ -113,6 +116,9 @@ type Upstream struct {
 	Complete bool      // all its clusters run Source: its waves are complete
 	Foreign  string    // why the tip of its branch is not Sluice's own; then Source is empty
 	Clusters []ClusterState
+	// Site is what is known of an isolated environment; nil if its cluster branches move here. The other fields then say
+	// what its receipt says.
+	Site *Site
 }
 
 // idle reports whether all clusters are frozen and at least one of them does not run Source, so that the environment

@@ -51,6 +51,11 @@ func (x *upstreams) health(b Upstream) upstreamHealth {
 }
 
 func (x *upstreams) judge(b Upstream) upstreamHealth {
+	if b.Site != nil {
+		if h := b.Site.health(x.s.Now); h.state != Green {
+			return upstreamHealth{h, x.recordedRed(b.Name)}
+		}
+	}
 	clusters := living(b.Clusters)
 	all := judge(x.p.Health, clusters)
 	switch {
@@ -135,7 +140,7 @@ func ofApps(patterns []string) []string {
 // it that was red. Then the record need not remember it.
 func (x *upstreams) passed(environment, workspace string, since time.Time) bool {
 	state, known := x.stateAt(environment, since)
-	return known && !x.remembers(environment, workspace, since) && !x.s.Now.Before(since.Add(x.bake)) &&
+	return known && !x.remembers(environment, workspace, since) && !x.asOf(environment).Before(since.Add(x.bake)) &&
 		x.order.knows(x.s.Running.Source) && x.order.containsWorkspace(x.s.Running.Source, state, workspace)
 }
 
@@ -217,7 +222,7 @@ func (x *upstreams) late(environment string, promoted Source) []lateWorkspace {
 		case h.Red:
 			one.state, one.reason = Red, fmt.Sprintf("workspace %s is red in %s since %s", name, environment,
 				Stamp(h.Since))
-		case x.s.Now.Before(until):
+		case x.asOf(environment).Before(until):
 			one.until, one.reason = until, fmt.Sprintf("workspace %s was red in %s, and bakes there until %s", name,
 				environment, Stamp(until))
 		case !known || !x.order.containsWorkspace(promoted, state, name):
@@ -331,7 +336,7 @@ func (x *upstreams) leaveOut(w *Proposal) {
 
 // gate is the gate of an upstream environment that is green but for workspaces that are red there, or were.
 func (x *upstreams) gate(w Proposal, environment string, g Gate) Gate {
-	if until := x.bakesUntil(environment, w.Apps); !x.p.SeparatesWorkspaces() && x.s.Now.Before(until) {
+	if until := x.bakesUntil(environment, w.Apps); !x.p.SeparatesWorkspaces() && x.asOf(environment).Before(until) {
 		g.State, g.Until, g.Reason = Waiting, until, "a workspace that was red alone bakes in "+environment+" until "+
 			Stamp(until)
 		return g

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
@@ -202,7 +203,7 @@ func (p *publisher) pushDue(ctx context.Context) error {
 
 func (p *publisher) readRefs(ctx context.Context) error {
 	var err error
-	p.refs, err = p.Hydrator.Branches.List(ctx, p.Fleet.BranchPrefixes()...)
+	p.refs, err = p.Hydrator.Branches.List(ctx, promote.BranchPrefixes(p.Fleet)...)
 	return err
 }
 

@@ -32,11 +32,13 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 		out.Held = append(out.Held, h.String())
 	}
 	e, _ := r.fleet.Environment(out.Environment) // Run verifies only environments of this fleet
+	elsewhere := false
 	if len(e.After) > 0 {
-		refs, err := r.h.Branches.List(ctx, r.fleet.BranchPrefixes()...) // after the record, which names the tips
+		refs, err := r.h.Branches.List(ctx, promote.BranchPrefixes(r.fleet)...) // after the record, which names the tips
 		if err != nil {
 			return err
 		}
+		elsewhere = promote.Elsewhere(*e, refs)
 		moved, err := promote.SetBacks(ctx, r.h, r.fleet, out.Environment, record, refs)
 		if err != nil {
 			return err
@@ -48,6 +50,9 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 	merged := e.Promotion.Mode == "request" && record.Knows(st.Tip.Tree.String()) // the forge's merge or squash
 	if st.Foreign != "" && st.Origin.Unsigned == nil && !merged {
 		out.Foreign = append(out.Foreign, Signature{Branch: out.Branch, Commit: out.Commit, Reason: st.Foreign})
+	}
+	if elsewhere { // the branches of its clusters are those of another repository
+		return nil
 	}
 	for _, c := range f.ClustersOf(out.Environment) {
 		ref := f.ClusterBranch(c)

@@ -52,12 +52,12 @@ func packages(t *testing.T) map[string]listed {
 // ones. An entry covers the package and those below it, unless a longer entry covers them.
 func floors() []([]string) {
 	return [][]string{
-		{"internal", "renderer/manifest", "bed/bedtest", "bundle/envelope"},
+		{"internal", "renderer/manifest", "bed/bedtest", "bundle/envelope", "bundle/receipt"},
 		{"renderer", "gitstore"},
 		{"fleet", "diff", "policy"},
 		{"importer", "rollout", "report"},
 		{"hydrate"},
-		{"promote", "review", "hydrate/verify", "hydrate/artifacts", "bundle"},
+		{"promote", "review", "hydrate/verify", "hydrate/artifacts", "bundle", "bundle/receipt/transfer"},
 		{"bot", "site"},
 		{"webhook"},
 		{"service"},
@@ -129,6 +129,7 @@ func forbidden() map[string][]string {
 		"policy/lifecycle": append(own("policy/schemas", "policy/confine", "renderer/helm", "renderer/kustomize"), helm),
 		"policy/schemas":   own("renderer/helm", "renderer/kustomize", "renderer/worker"),
 
+		"bundle/receipt": append(own("gitstore", "fleet", "rollout", "bundle/envelope"), goGit, "net/http", "os/exec"),
 		"bundle/envelope": append(own("renderer/helm", "renderer/fetch", "gitstore", "fleet", "hydrate"), goGit, helm,
 			"os/exec"),
 
