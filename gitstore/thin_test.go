@@ -32,7 +32,7 @@ func thinSource(t *testing.T) (dir string, base Hash) {
 	}
 	runGit(t, dir, "add", ".")
 	runGit(t, dir, "commit", "-qm", "second")
-	base = thinRevision(t, dir, "HEAD")
+	base = thinHead(t, dir)
 	for i := range 30 {
 		write(t, dir, fmt.Sprintf("clusters/c%d/app.yaml", i), long+"changed\n"+fmt.Sprint(i))
 	}
@@ -50,9 +50,9 @@ func thinSource(t *testing.T) (dir string, base Hash) {
 	return dir, base
 }
 
-func thinRevision(t *testing.T, dir, rev string) Hash {
+func thinHead(t *testing.T, dir string) Hash {
 	t.Helper()
-	h, err := ParseHash(runGit(t, dir, "rev-parse", rev))
+	h, err := ParseHash(runGit(t, dir, "rev-parse", "HEAD"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func thinReceiver(t *testing.T, dir, rev string) string {
 func TestGitReadsThin(t *testing.T) {
 	t.Parallel()
 	dir, base := thinSource(t)
-	tip := thinRevision(t, dir, "HEAD")
+	tip := thinHead(t, dir)
 	for name, c := range map[string]struct {
 		r    Range
 		have string
@@ -117,7 +117,7 @@ func TestGitReadsThin(t *testing.T) {
 func TestReadThin(t *testing.T) {
 	t.Parallel()
 	dir, base := thinSource(t)
-	tip := thinRevision(t, dir, "HEAD")
+	tip := thinHead(t, dir)
 	into := thinReceiver(t, dir, base.String())
 	fromGit, err := gitIn(t, dir, []byte(tip.String()+"\n^"+base.String()+"\n"), "pack-objects", "--thin", "--stdout", "--revs", "-q")
 	if err != nil {
@@ -143,7 +143,7 @@ func TestReadThin(t *testing.T) {
 func TestReadThinRefuses(t *testing.T) {
 	t.Parallel()
 	dir, base := thinSource(t)
-	tip := thinRevision(t, dir, "HEAD")
+	tip := thinHead(t, dir)
 	good := thinOf(t, dir, Range{base, tip})
 	into := thinReceiver(t, dir, base.String())
 	ample := ThinLimits{Objects: 1000, Bytes: 10 << 20}
@@ -213,7 +213,7 @@ func TestCheckReach(t *testing.T) {
 	}{
 		{"complete", "", func(t *testing.T, w *Writer) []Hash {
 			t.Helper()
-			return []Hash{commitOf(t, w, "x", thinRevision(t, dir, "HEAD"))}
+			return []Hash{commitOf(t, w, "x", thinHead(t, dir))}
 		}},
 		{"a blob too many", "1 of 4 objects are not reachable", func(t *testing.T, w *Writer) []Hash {
 			t.Helper()
@@ -227,7 +227,7 @@ func TestCheckReach(t *testing.T) {
 		}},
 		{"a missing parent", "is missing", func(t *testing.T, w *Writer) []Hash {
 			t.Helper()
-			return []Hash{commitOf(t, w, "x", thinRevision(t, dir, "HEAD"), missing)}
+			return []Hash{commitOf(t, w, "x", thinHead(t, dir), missing)}
 		}},
 		{"a missing file", "is missing", func(t *testing.T, w *Writer) []Hash {
 			t.Helper()

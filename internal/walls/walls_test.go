@@ -56,7 +56,7 @@ func floors() []([]string) {
 		{"renderer", "gitstore"},
 		{"fleet", "diff", "policy"},
 		{"importer", "rollout", "report"},
-		{"hydrate"},
+		{"hydrate", "bundle/incoming"},
 		{"promote", "review", "hydrate/verify", "hydrate/artifacts", "bundle", "bundle/receipt/transfer"},
 		{"bot", "site"},
 		{"webhook"},
@@ -132,6 +132,8 @@ func forbidden() map[string][]string {
 		"bundle/receipt": append(own("gitstore", "fleet", "rollout", "bundle/envelope"), goGit, "net/http", "os/exec"),
 		"bundle/envelope": append(own("renderer/helm", "renderer/fetch", "gitstore", "fleet", "hydrate"), goGit, helm,
 			"os/exec"),
+
+		"bundle/incoming": append(own("hydrate/source", "hydrate/compare", "promote", "policy", "bundle/envelope"), helm),
 
 		"hydrate/...":           own("bot", "webhook", "site", "service", "cmd", "gitstore/worktree"),
 		"hydrate":               own("policy", "promote", "hydrate/verify"),

@@ -31,7 +31,7 @@ func NewThin(to io.Writer, objects int) (*Thin, error) {
 	d, _ := newDeflater().(*deflater)
 	t := &Thin{sum: sha1.New(), left: objects, d: d} //nolint:gosec // see above
 	t.out = bufio.NewWriterSize(io.MultiWriter(to, t.sum), 1<<16)
-	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(objects)) //nolint:gosec // checked above
+	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(objects))
 	_, err := t.out.Write(head)
 	return t, err
 }
@@ -166,7 +166,7 @@ func (r *thinReader) delta(name Hash, delta []byte) error {
 	if size > MaxObject {
 		return fmt.Errorf("an object of the packfile has %d bytes: %w", size, ErrTooLarge)
 	}
-	if r.left -= int64(size); r.left < 0 { //nolint:gosec // at most MaxObject
+	if r.left -= int64(size); r.left < 0 {
 		return errors.New("the objects of the packfile have too many bytes")
 	}
 	o, ok, err := r.w.Read(name)

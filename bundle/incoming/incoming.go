@@ -1,0 +1,106 @@
+// Package incoming reads and describes the branch on which a site keeps what transfer bundles brought for an
+// environment: sluice/incoming/<environment>.
+//
+// Each commit of its first-parent line is one import. Its tree is the tree of home's environment branch, and its second
+// parent is home's commit, so that everything that home has stays reachable. Trailers name the bundle. The branch is a
+// proposal: promotions at the site take their candidates from it (see package promote), and receipts report its tip.
+//
+// The package is not API: it can change in every release.
+package incoming
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+)
+
+// Prefix begins the names of the branches.
+const Prefix = "sluice/incoming/"
+
+// Trailers of an import.
+const (
+	TrailerSequence = "Sluice-Bundle"
+	TrailerDigest   = "Sluice-Bundle-Digest"
+	TrailerHome     = "Sluice-Bundle-Tip"    // home's commit
+	TrailerPolicy   = "Sluice-Bundle-Policy" // home's verdict: pass or fail
+)
+
+// Branch returns the branch of an environment.
+func Branch(environment string) string { return Prefix + environment }
+
+// Import is one bundle that a site imported.
+type Import struct {
+	Environment string
+	Sequence    int64         // of the bundle
+	Digest      string        // of the bundle's manifest
+	Home        gitstore.Hash // tip of home's environment branch
+	Passed      bool          // home's policy has no objection
+	At          time.Time     // when it was imported, by the clock of the site
+
+	Commit, Tree gitstore.Hash // of the branch
+}
+
+// Trailers returns the trailers that Parse reads.
+func (i Import) Trailers() []gitstore.Trailer {
+	verdict := "fail"
+	if i.Passed {
+		verdict = "pass"
+	}
+	return []gitstore.Trailer{
+		{Key: branch.TrailerEnvironment, Value: i.Environment},
+		{Key: TrailerSequence, Value: strconv.FormatInt(i.Sequence, 10)},
+		{Key: TrailerDigest, Value: i.Digest},
+		{Key: TrailerHome, Value: i.Home.String()},
+		{Key: TrailerPolicy, Value: verdict},
+	}
+}
+
+var sha256Digits = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Parse reads the trailers of a commit of the branch. It refuses a commit that is no import for the environment, since
+// whoever may push can write anything to the branch.
+func Parse(c gitstore.Commit, environment string) (Import, error) {
+	trailer := func(key string) string { return branch.Trailer(c.Message, key) }
+	out := Import{
+		Environment: environment, Digest: trailer(TrailerDigest), Passed: trailer(TrailerPolicy) == "pass",
+		At: c.Committer.When, Commit: c.Hash, Tree: c.Tree,
+	}
+	var err error
+	out.Sequence, err = strconv.ParseInt(trailer(TrailerSequence), 10, 64)
+	if err == nil {
+		out.Home, err = gitstore.ParseHash(trailer(TrailerHome))
+	}
+	home := len(c.Parents) > 0 && c.Parents[len(c.Parents)-1] == out.Home
+	if err != nil || out.Sequence < 1 || !sha256Digits.MatchString(out.Digest) || !home ||
+		trailer(branch.TrailerEnvironment) != environment {
+		return Import{}, fmt.Errorf("branch %s: commit %s by %s is not an import of a bundle for %s", Branch(environment), c.Hash.Short(),
+			c.Author.Name, environment)
+	}
+	return out, nil
+}
+
+// History returns the imports of a branch, the newest first, at most a number. It is an error if one of them is no
+// import.
+func History(ctx context.Context, store *gitstore.Store, environment string, tip gitstore.Hash, most int) ([]Import, error) {
+	var out []Import
+	for at := tip; len(out) < most && !at.IsZero(); {
+		c, err := store.Commit(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		one, err := Parse(c, environment)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+		if at = (gitstore.Hash{}); len(c.Parents) > 1 { // the first import has home's commit only
+			at = c.Parents[0]
+		}
+	}
+	return out, nil
+}
