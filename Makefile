@@ -60,8 +60,8 @@ $(BIN)/slowtests: tools/slowtests/main.go
 # server is built again when its files in bed/ change; the name of a stamp has their digest, because a new clone has new times.
 export SLUICE_BED ?= $(HOME)/.cache/sluice-bed
 BED := $(SLUICE_BED)
-stamp = $(BED)/$(1)/built-$(shell cat bed/$(1)/go.mod bed/$(1)/go.sum bed/$(1)/main.go | sha256sum | cut -c1-16)
-bed: $(call stamp,gitea) $(call stamp,kubernetes) $(call stamp,flux) $(call stamp,argocd) ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
+stamp = $(BED)/$(1)/built-$(shell cat $(sort $(wildcard bed/$(1)/*)) | sha256sum | cut -c1-16)
+bed: $(foreach part,gitea kubernetes kwok flux argocd prometheus,$(call stamp,$(part))) ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
 
 $(call stamp,kubernetes):
 	@echo "building an API server and kubectl into $(@D): about ten minutes on two cores with an empty build cache"
@@ -76,6 +76,20 @@ $(call stamp,gitea):
 	  version=$$($(GO) list -m -f '{{.Version}}' $$module); folder=$$($(GO) list -m -f '{{.Dir}}' $$module); \
 	  cp -rf $$folder/templates $$folder/options $$folder/public $(@D)/static/; chmod -R u+w $(@D)/static; \
 	  CGO_ENABLED=1 $(GO) build -tags 'sqlite sqlite_unlock_notify' -ldflags "$(LDFLAGS) -X main.version=$${version#v}" -o $(@D)/gitea .
+	@rm -f $(@D)/built-*; touch $@
+
+$(call stamp,kwok):
+	@echo "building kwok into $(@D): about two minutes on two cores with an empty build cache"
+	@mkdir -p $(@D)/stages
+	@set -e; cd bed/kwok; module=sigs.k8s.io/kwok; $(GO) mod download $$module; folder=$$($(GO) list -m -f '{{.Dir}}' $$module); \
+	  cp -f $$folder/kustomize/stage/node/fast/node-*.yaml $$folder/kustomize/stage/pod/fast/pod-*.yaml $(@D)/stages/; \
+	  $(GO) build -ldflags '$(LDFLAGS)' -o $(@D)/kwok $$module/cmd/kwok; chmod -R u+w $(@D)/stages
+	@rm -f $(@D)/built-*; touch $@
+
+$(call stamp,prometheus):
+	@echo "building Prometheus into $(@D): about two minutes on two cores with an empty build cache"
+	@mkdir -p $(@D)
+	$(GO) build -C bed/prometheus -tags remove_all_sd -ldflags '$(LDFLAGS)' -o $(@D)/prometheus github.com/prometheus/prometheus/cmd/prometheus
 	@rm -f $(@D)/built-*; touch $@
 
 # Flux's controllers are programs of other modules, so their main packages are built as they are.
@@ -101,12 +115,12 @@ $(call stamp,argocd):
 
 # One package at a time: each test of these packages starts servers of its own.
 test-bed: bed ## the contract of the forge adapters and the stories of the service on a real Gitea, also with Flux and Argo CD on a real API server; what diffs, bootstrap and charts say on a real API server
-	SLUICE_BED_REQUIRED=1 CORPUS=$(CORPUS) $(TEST) -p 1 -timeout 30m -run '^TestAPIServer' ./diff ./hydrate/bootstrap ./renderer
-	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m -run '^(TestContract|TestReal.*)$$' ./bot/forge/gitea
+	SLUICE_BED_REQUIRED=1 CORPUS=$(CORPUS) $(TEST) -p 1 -timeout 30m -run '^(TestAPIServer.*|TestRealPrometheus)$$' ./diff ./hydrate/bootstrap ./renderer ./service/check
+	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m -run '^(TestContract.*|TestReal.*)$$' ./bot/forge/gitea
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 30m ./cmd/internal/app
 
 test-bed-quick: bed ## some of test-bed, in a few minutes, for .ci/run
-	SLUICE_BED_REQUIRED=1 $(TEST) -p 1 -timeout 10m -run '^TestAPIServer' ./diff ./hydrate/bootstrap
+	SLUICE_BED_REQUIRED=1 $(TEST) -p 1 -timeout 10m -run '^(TestAPIServer.*|TestRealPrometheus)$$' ./diff ./hydrate/bootstrap ./service/check
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 10m -run '^(TestContract|TestReal.*)$$' ./bot/forge/gitea
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 10m -run '^(TestStory|TestFluxAppliesWaves)$$/^gitea$$' ./cmd/internal/app
 

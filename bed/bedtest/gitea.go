@@ -39,6 +39,7 @@ type Gitea struct {
 	URL   string // http://127.0.0.1:port
 	Dir   string
 	token string
+	bin   string // folder of the built server
 	*process
 }
 
@@ -81,15 +82,20 @@ func (t *GiteaTemplate) Start(ctx context.Context, dir, settings string) (*Gitea
 	if err != nil {
 		return nil, err
 	}
-	g := &Gitea{URL: fmt.Sprintf("http://127.0.0.1:%d", port), Dir: dir, token: t.token}
-	if g.process, err = start("gitea", dir, giteaCommand(context.WithoutCancel(ctx), bin, dir, "web")); err != nil {
-		return nil, err
+	g := &Gitea{URL: fmt.Sprintf("http://127.0.0.1:%d", port), Dir: dir, token: t.token, bin: bin}
+	return g, g.Resume(ctx)
+}
+
+// Resume starts the server again after Close, with the same address and data, and waits until it answers.
+func (g *Gitea) Resume(ctx context.Context) (err error) {
+	if g.process, err = start("gitea", g.Dir, giteaCommand(context.WithoutCancel(ctx), g.bin, g.Dir, "web")); err != nil {
+		return err
 	}
 	if err := g.ready(ctx, func() error { return g.As("").Do(ctx, http.MethodGet, "/version", nil, nil) }); err != nil {
 		g.Close()
-		return nil, err
+		return err
 	}
-	return g, nil
+	return nil
 }
 
 // GiteaClient calls the API of a Gitea as one user.

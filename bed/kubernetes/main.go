@@ -1,9 +1,12 @@
-// Command kubernetes is a real API server with its etcd, and a real kubectl, for the tests of the bed:
+// Command kubernetes is a real API server with its etcd, the controllers and the scheduler of Kubernetes, and a real
+// kubectl, for the tests of the bed:
 //
 //	kubernetes apiserver -data DIR -etcd PORT [flags of kube-apiserver]
+//	kubernetes controller-manager [flags of kube-controller-manager]
+//	kubernetes scheduler [flags of kube-scheduler]
 //	kubernetes kubectl [arguments of kubectl]
 //
-// The API server runs until it gets a signal.
+// The servers run until they get a signal.
 package main
 
 import (
@@ -14,15 +17,18 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
-	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(errors.New("usage: kubernetes apiserver|kubectl …"))
+		fail(errors.New("usage: kubernetes apiserver|controller-manager|scheduler|kubectl …"))
 	}
 	verb, arguments := os.Args[1], os.Args[2:]
 	switch verb {
@@ -34,17 +40,23 @@ func main() {
 		if err != nil {
 			fail(err)
 		}
-		command := app.NewAPIServerCommand()
-		command.SetArgs(append(arguments[4:], "--etcd-servers="+client))
-		os.Exit(cli.Run(command))
+		run(apiserver.NewAPIServerCommand(), append(arguments[4:], "--etcd-servers="+client))
+	case "controller-manager":
+		run(controllers.NewControllerManagerCommand(), arguments)
+	case "scheduler":
+		run(scheduler.NewSchedulerCommand(), arguments)
 	case "kubectl":
 		os.Args = append([]string{"kubectl"}, arguments...)
-		command := kubectl.NewDefaultKubectlCommand()
-		command.SetArgs(arguments)
-		os.Exit(cli.Run(command))
+		run(kubectl.NewDefaultKubectlCommand(), arguments)
 	default:
 		fail(fmt.Errorf("unknown verb %q", verb))
 	}
+}
+
+// run runs a command and ends the process.
+func run(command *cobra.Command, arguments []string) {
+	command.SetArgs(arguments)
+	os.Exit(cli.Run(command))
 }
 
 // serveEtcd starts etcd on loopback, with its data below a folder. It ends with the process.

@@ -60,7 +60,8 @@ const self = "sluice-bot"
 type world struct {
 	*bedtest.Gitea
 	forge *gitea.Forge
-	id    int64 // of self
+	id    int64             // of self
+	next  http.RoundTripper // to Gitea
 
 	mu       sync.Mutex
 	waits    []time.Duration
@@ -76,7 +77,7 @@ func newWorld(t *testing.T, settings string) *world {
 	g, err := made.Start(t.Context(), t.TempDir(), settings)
 	check(t, err)
 	t.Cleanup(g.Close)
-	w := &world{Gitea: g}
+	w := &world{Gitea: g, next: http.DefaultTransport}
 	w.id, err = g.AddUser(t.Context(), self)
 	check(t, err)
 	token, err := g.Token(t.Context(), self)
@@ -127,7 +128,7 @@ func (w *world) fault(r *http.Request) (forgetest.Fault, bool) {
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	f, ok := w.fault(r)
 	if !ok {
-		return http.DefaultTransport.RoundTrip(r)
+		return w.next.RoundTrip(r)
 	}
 	answer := func(code int, text string) (*http.Response, error) {
 		if r.Body != nil {
@@ -153,7 +154,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	case forgetest.SignedOut:
 		return answer(http.StatusUnauthorized, `{"message":"invalid username, password or token","url":"https://host/api/swagger"}`)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	resp, err := w.next.RoundTrip(r)
 	if err == nil {
 		_ = resp.Body.Close()
 		err = errors.New("connection reset by peer")

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bed/bedtest"
 )
@@ -60,28 +61,21 @@ type syncedCluster struct {
 // syncer is a sync tool that runs on a cluster.
 type syncer interface{ Close() }
 
-// startCluster starts an API server, whose workloads run, and then a sync tool. tool gets the folder of its files and logs.
+// startCluster starts an API server with a node, and then a sync tool. tool gets the folder of its files and logs.
 func (s *story) startCluster(
 	name string, tool func(ctx context.Context, k *bedtest.Kubernetes, dir string) (syncer, error),
 ) *syncedCluster {
 	s.t.Helper()
-	ctx, stop := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	ctx := context.WithoutCancel(s.t.Context())
 	dir := filepath.Join(s.dir, "clusters", name)
 	files := filepath.Join(dir, "sync")
 	s.tea.check(os.MkdirAll(files, 0o700))
 	k, err := bedtest.StartKubernetes(ctx, dir)
 	s.tea.check(err)
 	s.t.Cleanup(k.Close)
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := k.RunWorkloads(ctx); err != nil {
-			s.t.Errorf("the workloads of %s: %v", name, err)
-		}
-	})
-	s.t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
+	nodes, err := k.RunNodes(ctx, files)
+	s.tea.check(err)
+	s.t.Cleanup(nodes.Close)
 	t, err := tool(ctx, k, files)
 	s.tea.check(err)
 	s.t.Cleanup(func() {
@@ -161,7 +155,7 @@ func (c *syncedCluster) get(namespace, object, path string) string {
 // needs skips a test unless parts of the bed are there, and plays it on a Gitea.
 func needs(t *testing.T, parts []string, test func(t *testing.T, s *story)) {
 	t.Helper()
-	for _, part := range append([]string{"gitea", "kubernetes"}, parts...) {
+	for _, part := range append([]string{"gitea", "kubernetes", "kwok"}, parts...) {
 		bedtest.Need(t, part)
 	}
 	t.Parallel()
@@ -173,18 +167,89 @@ func needs(t *testing.T, parts []string, test func(t *testing.T, s *story)) {
 func TestFluxAppliesWaves(t *testing.T) {
 	needs(t, []string{"flux"}, func(t *testing.T, s *story) {
 		t.Helper()
-		s.waves("kustomization", func(name, token string) *syncedCluster {
-			c := s.startFlux(name)
-			c.statusSecret(token)
-			c.do(c.bootstrapFlux("--part", "namespaces"), "create", "-f", "-")
-			c.do(c.bootstrapFlux(), "apply", "--server-side", "--field-manager", "sluice", "-f", "-")
-			return c
-		})
+		s.waves("kustomization", s.bootstrapped)
 	})
 }
 
-// waves is the story of two clusters that a sync tool syncs, which writes the commit statuses PREFIX/APP/CLUSTER.
-func (s *story) waves(prefix string, start func(name, token string) *syncedCluster) {
+// bootstrapped starts an API server with Flux and with what `sluice bootstrap` prints. token writes commit statuses.
+func (s *story) bootstrapped(name, token string) *syncedCluster {
+	s.t.Helper()
+	c := s.startFlux(name)
+	c.statusSecret(token)
+	c.do(c.bootstrapFlux("--part", "namespaces"), "create", "-f", "-")
+	c.do(c.bootstrapFlux(), "apply", "--server-side", "--field-manager", "sluice", "-f", "-")
+	return c
+}
+
+// A rollout continues after its service was killed and after the forge with its Git server was away, each between the
+// first wave and the second.
+func TestFluxAfterOutages(t *testing.T) {
+	needs(t, []string{"flux"}, func(t *testing.T, s *story) {
+		t.Helper()
+		canary, rest := s.twoClusters("kustomization", s.bootstrapped)
+		p := s.serve(nil, "")
+		s.mu.Lock()
+		s.hooks = &httptest.Server{URL: "http://" + p.listen} // webhooks go to the process
+		s.mu.Unlock()
+		s.until("dev is hydrated", func() bool { return s.ref("cluster/dev-1") != "" })
+		s.devIsGreen("kustomization")
+		reaches := func(text string) {
+			t.Helper()
+			s.until("the canary runs the "+text, func() bool { return canary.greets(text) })
+			s.until("the rest runs the "+text, func() bool { return rest.greets(text) })
+			if tip := s.ref("cluster/prod-eu-1"); s.status(tip, "kustomization/shop/prod-eu-1") != "success" {
+				t.Errorf("the rest has the %s before the canary is green", text)
+			}
+		}
+		promoted := func(text string) {
+			t.Helper()
+			s.merge(s.greet(text))
+			s.until("dev has the "+text, func() bool { return s.holds("cluster/dev-1", text) })
+			s.devIsGreen("kustomization")
+			s.until("the canary's branch has the "+text, func() bool { return s.holds("cluster/prod-eu-1", text) })
+			if s.holds("cluster/prod-us-1", text) {
+				t.Fatal("the rest has it at once")
+			}
+		}
+
+		promoted("first step")
+		if err := p.command.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-p.done
+		s.until("the canary is green without the service", func() bool {
+			return s.status(s.ref("cluster/prod-eu-1"), "kustomization/shop/prod-eu-1") == "success"
+		})
+		if s.holds("cluster/prod-us-1", "first step") {
+			t.Fatal("the rest moved without the service")
+		}
+		p.start()
+		reaches("first step")
+
+		promoted("second step")
+		s.tea.Close()
+		time.Sleep(15 * time.Second) // the service and Flux ask in vain, several times
+		s.tea.check(s.tea.Resume(s.tea.life))
+		reaches("second step")
+	})
+}
+
+// greets reports whether the cluster runs the app shop with a text.
+func (c *syncedCluster) greets(text string) bool {
+	return strings.Contains(c.get("shop", "configmap/shop", "{.data}"), text)
+}
+
+// devIsGreen posts the statuses of dev-1, which nothing syncs.
+func (s *story) devIsGreen(prefix string) {
+	s.t.Helper()
+	for _, app := range []string{"baseline", "gateway", "monitor", "shop"} {
+		s.posts(s.ref("cluster/dev-1"), prefix+"/"+app+"/dev-1", "success")
+	}
+}
+
+// twoClusters makes the fleet one of dev-1 and two clusters that a sync tool syncs in waves, and starts these. The tool
+// writes the commit statuses PREFIX/APP/CLUSTER.
+func (s *story) twoClusters(prefix string, start func(name, token string) *syncedCluster) (canary, rest *syncedCluster) {
 	s.t.Helper()
 	work := filepath.Join(s.dir, "work")
 	writeAll(s, work, map[string]string{"sluice.yaml": strings.ReplaceAll(inWaves, "kustomization/", prefix+"/")})
@@ -193,29 +258,28 @@ func (s *story) waves(prefix string, start func(name, token string) *syncedClust
 	s.commit("two clusters in waves")
 	s.push("main")
 	token := s.statusToken()
-	canary, rest := start("prod-eu-1", token), start("prod-us-1", token)
-	greeting := func(c *syncedCluster, text string) bool {
-		return strings.Contains(c.get("shop", "configmap/shop", "{.data}"), text)
-	}
+	return start("prod-eu-1", token), start("prod-us-1", token)
+}
+
+// waves is the story of two clusters that a sync tool syncs.
+func (s *story) waves(prefix string, start func(name, token string) *syncedCluster) {
+	s.t.Helper()
+	work := filepath.Join(s.dir, "work")
+	canary, rest := s.twoClusters(prefix, start)
 	image := func(c *syncedCluster) string {
 		return c.get("shop", "deployment/shop", "{.spec.template.spec.containers[0].image}")
 	}
-	dev := func() { // nothing syncs it
-		for _, app := range []string{"baseline", "gateway", "monitor", "shop"} {
-			s.posts(s.ref("cluster/dev-1"), prefix+"/"+app+"/dev-1", "success")
-		}
-	}
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("cluster/dev-1") != "" })
-	dev()
+	s.devIsGreen(prefix)
 
 	first := s.greet("first step")
 	s.says(first, "first step")
 	s.merge(first)
 	s.until("dev has it", func() bool { return s.holds("cluster/dev-1", "first step") })
-	dev()
-	s.until("the canary runs the first step", func() bool { return greeting(canary, "first step") })
-	s.until("and the rest, because the canary's statuses are green", func() bool { return greeting(rest, "first step") })
+	s.devIsGreen(prefix)
+	s.until("the canary runs the first step", func() bool { return canary.greets("first step") })
+	s.until("and the rest, because the canary's statuses are green", func() bool { return rest.greets("first step") })
 	for _, app := range []string{"baseline", "gateway", "monitor", "shop"} {
 		name := prefix + "/" + app + "/prod-eu-1"
 		s.until(name+" is green", func() bool { return s.status(s.ref("cluster/prod-eu-1"), name) == "success" })

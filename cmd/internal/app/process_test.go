@@ -69,26 +69,32 @@ func (s *story) serve(secrets map[string]string, more string) *process {
 	}
 	s.config = fmt.Sprintf("listen: %s\nmetrics: %s\ndebug: %s\n%s", p.listen, p.metrics, p.debug, more) + s.config
 	p.write("config.yaml", s.config)
-	p.command = exec.CommandContext(context.Background(), os.Args[0], "serve", "--config", p.file, "--log-level",
-		"debug")
-	p.command.Env = append(os.Environ(), "HOME="+s.dir, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+
-		filepath.Join(s.dir, "cache"))
-	for _, name := range []string{"TOKEN", "SECRET", "FINGERPRINT"} {
-		p.command.Env = append(p.command.Env, name+"="+s.options.Env.Getenv(name))
-	}
-	p.command.Stderr = &p.log
-	if err := p.command.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	go func() { p.done <- p.command.Wait() }()
 	s.t.Cleanup(func() {
-		_ = p.command.Process.Kill()
+		_ = p.command.Process.Kill() // it may have ended
 		if s.t.Failed() {
 			s.t.Log(p.log.String())
 		}
 	})
-	s.until("it is ready", func() bool { code, _ := p.get(p.listen, "/readyz"); return code == http.StatusOK })
+	p.start()
 	return p
+}
+
+// start starts the process, also after its end, and waits until it is ready.
+func (p *process) start() {
+	p.t.Helper()
+	p.command = exec.CommandContext(context.Background(), os.Args[0], "serve", "--config", p.file, "--log-level",
+		"debug")
+	p.command.Env = append(os.Environ(), "HOME="+p.dir, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+
+		filepath.Join(p.dir, "cache"))
+	for _, name := range []string{"TOKEN", "SECRET", "FINGERPRINT"} {
+		p.command.Env = append(p.command.Env, name+"="+p.options.Env.Getenv(name))
+	}
+	p.command.Stderr = &p.log
+	if err := p.command.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func(c *exec.Cmd) { p.done <- c.Wait() }(p.command)
+	p.until("it is ready", func() bool { code, _ := p.get(p.listen, "/readyz"); return code == http.StatusOK })
 }
 
 func (p *process) write(name, text string) {
