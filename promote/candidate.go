@@ -26,8 +26,10 @@ func (p *proposals) candidate(ctx context.Context, environment string, next *rol
 		return out, nil
 	}
 	var err error
-	if out.Blocked, err = p.merged.unmerged(ctx, st.Source(), source); err != nil {
-		return nil, err
+	if p.imports[environment] == nil {
+		if out.Blocked, err = p.merged.unmerged(ctx, st.Source(), source); err != nil {
+			return nil, err
+		}
 	}
 	if out.Blocked == "" && st.Exists() {
 		out.Blocked = p.tooMany(st, rollout.Scope{Apps: next.Apps, Workspaces: next.Workspaces}, one.removed, one.excess)
@@ -61,6 +63,9 @@ func (p *proposals) policy(ctx context.Context, environment string, source rollo
 ) {
 	st := p.states[environment]
 	state, reason := rollout.Green, ""
+	if i := p.imports[environment]; i != nil {
+		return p.imported(ctx, environment, source, i)
+	}
 	for _, part := range partsOf(st.Source(), source, st.Exists() && !again, st.ClusterNames()) {
 		commit, known := p.trunk.commits[part.commit]
 		if !known {

@@ -37,7 +37,7 @@ func NewCandidates() *Candidates { return lru.New[rendered](4096) }
 // key identifies a rendering; "" if it may not be kept.
 func (p *proposals) key(environment string, source rollout.Source) string {
 	st, r := p.states[environment], &p.request
-	if r.Candidates == nil || r.DryRun || st.Foreign != "" || p.foreign(environment) {
+	if r.Candidates == nil || r.DryRun || st.Foreign != "" || p.foreign(environment) || p.imports[environment] != nil {
 		return ""
 	}
 	return fmt.Sprintf("%s\x00%s\x00%s %s\x00%s %s %s\x00%s", p.hydrator.Branches, environment, st.Branch, st.Tip.Hash,

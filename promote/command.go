@@ -282,7 +282,7 @@ func (l *commands) source(c Command, s *rollout.Situation) (rollout.Source, erro
 			return rollout.Source{}, err
 		}
 		var found []string // somebody can make a commit whose id begins as another one's
-		for _, commit := range slices.Backward(l.trunk.order) {
+		for _, commit := range slices.Backward(s.Trunk) {
 			if strings.HasPrefix(commit, c.Revision) {
 				found = append(found, commit)
 			}
@@ -317,7 +317,7 @@ func (l *commands) source(c Command, s *rollout.Situation) (rollout.Source, erro
 			return rollout.Source{}, fmt.Errorf("%s runs nothing yet, and %s gets what it runs", b.Name, c.Environment)
 		}
 	}
-	latest := rollout.Latest(l.trunk.order, s.Before)
+	latest := rollout.Latest(s.Trunk, s.Before)
 	if latest.Empty() {
 		return latest, errors.New("the environments before it run no common commit of the trunk")
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bundle/incoming"
 	"github.com/sluice-gitops/sluice/bundle/receipt"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -17,14 +18,11 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-const (
-	incomingPrefix = "sluice/incoming/"
-	receiptPrefix  = "sluice/receipts/"
-)
+const receiptPrefix = "sluice/receipts/"
 
 // IncomingBranch is the branch on which a site has an isolated environment as the fleet's home has it. The repository
 // that has this branch is the environment's site: there its cluster branches move.
-func IncomingBranch(environment string) string { return incomingPrefix + environment }
+func IncomingBranch(environment string) string { return incoming.Branch(environment) }
 
 // ReceiptBranch is the branch with the newest receipt of an isolated environment: the one that the home imported, or the
 // one that the site wrote.
@@ -36,12 +34,13 @@ func BranchPrefixes(f *fleet.Fleet) []string {
 	return append(f.BranchPrefixes(), isolatedPrefixes(f)...)
 }
 
-// isolatedPrefixes are the prefixes of the branches that isolated environments need; nil if the fleet has none.
+// isolatedPrefixes are the prefixes of the branches that isolated environments need. A site's own fleet need not say that
+// an environment is isolated.
 func isolatedPrefixes(f *fleet.Fleet) []string {
 	if slices.ContainsFunc(f.Spec.Environments, func(e fleet.Environment) bool { return e.Isolated != nil }) {
-		return []string{incomingPrefix, receiptPrefix}
+		return []string{incoming.Prefix, receiptPrefix}
 	}
-	return nil
+	return []string{incoming.Prefix}
 }
 
 // Elsewhere reports whether the cluster branches of an environment move on a site, and not in the repository with these

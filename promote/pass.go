@@ -52,6 +52,7 @@ func (p *pass) close() { p.proposals.composed.close() }
 // forge, checks or the policy for anything: these may take long or fail, and the stop holds in any case. After such an
 // error, it returns the error and a Status without a Decision.
 func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, error) {
+	e = p.atSite(e)
 	for _, name := range append([]string{e.Name}, e.After...) {
 		if err := p.records.broken[name]; err != nil {
 			return nil, err
@@ -62,7 +63,7 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 		Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: st.Source(),
 		Foreign: st.Foreign,
 	}
-	out.Behind = p.trunk.behind(out.Source)
+	out.Behind = behind(p.order(e.Name), out.Source)
 	s, err := p.observer.situation(ctx, e)
 	if err != nil {
 		return nil, err

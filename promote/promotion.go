@@ -212,7 +212,7 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	order := slices.Clone(p.fleet.Spec.Environments)
 	slices.SortStableFunc(order, func(a, b fleet.Environment) int { return stopsFirst(r, a, b) })
 	for _, e := range order {
-		if len(e.After) == 0 || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
+		if !Promoted(e, p.refs) || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
 			continue
 		}
 		st, err := p.environment(ctx, e)

@@ -70,7 +70,7 @@ func (p *proposals) propose(ctx context.Context, e fleet.Environment, s *rollout
 func (p *proposals) due(s *rollout.Situation) bool {
 	r := s.Record
 	busy := r.Progress != nil && r.Progress.Done.IsZero() || r.Rollback != nil || r.Request != nil || r.Opened != nil
-	return busy || !rollout.Latest(p.trunk.order, s.Before).Equal(s.Running.Source)
+	return busy || !rollout.Latest(s.Trunk, s.Before).Equal(s.Running.Source)
 }
 
 // next returns the next promotion. It finds out what red workspaces have that it leaves out, and compares the promoted
@@ -109,19 +109,33 @@ func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Si
 func (p *proposals) compose(ctx context.Context, environment string, source rollout.Source, again bool) (*composition,
 	error,
 ) {
+	if i := p.imports[environment]; i != nil {
+		return p.composed.given(environment, source, p.clusterNames(environment), again, i)
+	}
 	return p.composed.compose(ctx, hydrate.Composition{
 		Environment: environment, Running: p.states[environment], Commits: p.trunk.commits,
 		All: again || p.foreign(environment),
 	}, source)
 }
 
+// clusterNames lists the clusters of an environment by the fleet.
+func (p *proposals) clusterNames(environment string) []string {
+	var out []string
+	for _, c := range p.fleet.ClustersOf(environment) {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
 // decided renders the decided source again, and fails if the tree differs now: only the approved tree may reach the
 // branch. It fails as well if the trunk no longer has a commit of the source.
 func (p *proposals) decided(ctx context.Context, e fleet.Environment, a rollout.Action) (*composition, error) {
-	if reason, err := p.merged.recheck(ctx, p.states[e.Name].Source(), a.Source); err != nil {
-		return nil, err
-	} else if reason != "" {
-		return nil, &MovedError{reason}
+	if p.imports[e.Name] == nil {
+		if reason, err := p.merged.recheck(ctx, p.states[e.Name].Source(), a.Source); err != nil {
+			return nil, err
+		} else if reason != "" {
+			return nil, &MovedError{reason}
+		}
 	}
 	one, err := p.compose(ctx, e.Name, a.Source, a.Renders)
 	if err != nil {

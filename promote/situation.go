@@ -21,7 +21,7 @@ type observer struct{ *snapshot }
 func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.Situation, error) {
 	st := o.states[e.Name]
 	s := rollout.Situation{
-		Environment: e, Trunk: o.trunk.order, Shallow: o.trunk.shallow,
+		Environment: e, Trunk: o.order(e.Name), Shallow: o.trunk.shallow && o.imports[e.Name] == nil,
 		Record: o.records.known[e.Name], Now: o.request.Now, CommandPrefix: o.request.CommandPrefix,
 		Unprotected: o.request.Unprotected,
 	}
@@ -62,6 +62,9 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 	}
 	if err := o.findMoved(ctx, &s); err != nil {
 		return s, err
+	}
+	if i := o.imports[e.Name]; i != nil {
+		e.After, s.Before = nil, []rollout.Upstream{i.upstream()}
 	}
 	for _, name := range e.After {
 		up, err := o.upstream(ctx, name)

@@ -23,6 +23,7 @@ type snapshot struct {
 	states   map[string]*branch.State // by environment
 	past     map[string]*past         // by environment
 	sites    map[string]*site         // by environment: those whose clusters move elsewhere
+	imports  map[string]*imports      // by environment: those whose site this repository is
 	trunk    *trunk
 }
 
@@ -63,8 +64,20 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 	if err := s.readSites(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.readImports(ctx); err != nil {
+		return nil, err
+	}
 	s.trunk, err = readTrunk(ctx, h.Store, r.Trunk, neededCommits(s.states, s.records.known))
 	return s, err
+}
+
+// order returns the source commits that an environment may get, oldest first: those of the trunk or, on a site, those
+// that bundles brought.
+func (s *snapshot) order(environment string) rollout.Trunk {
+	if i := s.imports[environment]; i != nil {
+		return i.order
+	}
+	return s.trunk.order
 }
 
 // listSince lists branches. seen is the tip of the records that this mirror accepted last, read before. A listing that

@@ -158,12 +158,8 @@ func (t *trunk) insertMerged(ctx context.Context, needed map[string]bool) error 
 }
 
 // behind counts the trunk's commits that a source does not contain.
-func (t *trunk) behind(s rollout.Source) int {
-	i := slices.Index(t.order, s.Commit)
-	if i < 0 {
-		return len(t.order)
-	}
-	return len(t.order) - 1 - i
+func behind(trunk rollout.Trunk, s rollout.Source) int {
+	return len(trunk) - 1 - slices.Index(trunk, s.Commit)
 }
 
 // brought returns the trunk's commits that to contains and from does not, for any app on any cluster, oldest first. If

@@ -47,12 +47,12 @@ func TestNeededCommits(t *testing.T) {
 func TestAmbiguousCommit(t *testing.T) {
 	t.Parallel()
 	const good, evil, other = "abcdef1234567890", "abcdef1999999999", "1234567aaaaaaaaa"
-	l := &commands{snapshot: &snapshot{trunk: &trunk{order: rollout.Trunk{other, good, evil}}}}
+	l, s := &commands{}, &rollout.Situation{Trunk: rollout.Trunk{other, good, evil}}
 	for revision, want := range map[string]string{
 		"abcdef1": "", "abcdef12": good, "abcdef19": evil, "1234567": other,
 		good: good, "123456": "",
 	} {
-		got, err := l.source(Command{Revision: revision}, &rollout.Situation{})
+		got, err := l.source(Command{Revision: revision}, s)
 		if (err == nil) != (want != "") || got.Commit != want {
 			t.Errorf("%s: the commit is %s, the error is %v, want %q", revision, got.Commit, err, want)
 		}

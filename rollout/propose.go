@@ -35,6 +35,9 @@ func Latest(trunk Trunk, before []Upstream) Source {
 		}
 		return Source{Commit: trunk[len(trunk)-1]}
 	}
+	if len(before) == 1 && before[0].Entire {
+		return before[0].Source
+	}
 	sources := make([]Source, 0, len(before))
 	for _, b := range before {
 		sources = append(sources, b.Source)

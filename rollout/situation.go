@@ -115,6 +115,7 @@ type Upstream struct {
 	Since    time.Time // when it began to run Source, if that is recorded
 	Complete bool      // all its clusters run Source: its waves are complete
 	Foreign  string    // why the tip of its branch is not Sluice's own; then Source is empty
+	Entire   bool      // Source is promoted as it is, also where clusters have different commits
 	Clusters []ClusterState
 	// Site is what is known of an isolated environment; nil if its cluster branches move here. The other fields then say
 	// what its receipt says.

@@ -204,6 +204,9 @@ func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name stri
 	case !ok:
 		return mustKnow("environment", name, environmentNames(f))
 	case promoted && len(e.After) == 0:
+		if refs, err := s.Branches.List(ctx, promote.IncomingBranch(name)); err != nil || promote.Promoted(*e, refs) {
+			return err
+		}
 		return usagef("%s follows the trunk: change or revert the commit on the trunk, and run `sluice hydrate --push`",
 			name)
 	}

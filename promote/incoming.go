@@ -1,0 +1,216 @@
+package promote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/bundle/incoming"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// homeName is the environment before that of a site: what transfer bundles brought. A fleet of the site may declare it, without clusters.
+const homeName = "home"
+
+// maxImports limits the imports whose states a site can promote.
+const maxImports = 200
+
+// imports are what transfer bundles brought for an environment whose site this repository is. They take the place of
+// the environments before it and of the trunk: the newest import is what comes next, it is promoted as it is, and
+// nothing of it is rendered here.
+type imports struct {
+	list    []incoming.Import // oldest first
+	sources []rollout.Source  // of list
+	order   rollout.Trunk     // source commits, in the order in which imports brought them
+	foreign string            // why the branch is not believed; then the rest is empty
+}
+
+// readImports reads the branches of the environments whose site this repository is.
+func (s *snapshot) readImports(ctx context.Context) error {
+	s.imports = map[string]*imports{}
+	for _, e := range s.fleet.Spec.Environments {
+		tip := s.refs[incoming.Branch(e.Name)]
+		if tip.IsZero() {
+			continue
+		}
+		one, err := s.readImportsOf(ctx, e.Name, tip)
+		if err != nil {
+			return err
+		}
+		s.imports[e.Name] = one
+	}
+	return nil
+}
+
+func (s *snapshot) readImportsOf(ctx context.Context, environment string, tip gitstore.Hash) (*imports, error) {
+	if err := s.hydrator.Branches.Fetch(ctx, tip); err != nil {
+		return nil, err
+	}
+	out := &imports{}
+	if allowed := s.fleet.Signers(); !allowed.Empty() {
+		_, err := s.hydrator.Store.VerifySignature(ctx, tip, allowed)
+		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
+			out.foreign = fmt.Sprintf("branch %s is not signed as spec.signers demands: %v: import the bundle again with --sign-key",
+				incoming.Branch(environment), unsigned)
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	list, err := incoming.History(ctx, s.hydrator.Store, environment, tip, maxImports)
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, gitstore.ErrNotFound) {
+			out.foreign, err = err.Error(), nil
+		}
+		return out, err
+	}
+	slices.Reverse(list)
+	for _, one := range list {
+		source, err := branch.ReadSource(ctx, s.hydrator.Store, one.Tree)
+		if err != nil {
+			return nil, err
+		}
+		out.add(one, source)
+	}
+	return out, nil
+}
+
+// add adds a newer import. The commits that it brings for some app come last in the order, also if an earlier import
+// had them: a rollback at home is the newest state.
+func (i *imports) add(one incoming.Import, source rollout.Source) {
+	var before rollout.Source
+	if n := len(i.sources); n > 0 {
+		before = i.sources[n-1]
+	}
+	var brings []string
+	compare := func(have, want rollout.ClusterSource) {
+		for _, part := range append(exceptions(have, want), "") {
+			if c := want.Of(part); c != have.Of(part) && c != "" {
+				brings = append(brings, c)
+			}
+		}
+	}
+	compare(rollout.ClusterSource{Commit: before.Commit, Apps: before.Apps},
+		rollout.ClusterSource{Commit: source.Commit, Apps: source.Apps})
+	for _, clusters := range []map[string]rollout.ClusterSource{before.Clusters, source.Clusters} {
+		for name := range clusters {
+			compare(before.On(name), source.On(name))
+		}
+	}
+	slices.SortFunc(brings, func(a, b string) int { return slices.Index(i.order, a) - slices.Index(i.order, b) })
+	for _, c := range slices.Compact(brings) {
+		i.order = append(slices.DeleteFunc(i.order, func(o string) bool { return o == c }), c)
+	}
+	i.list, i.sources = append(i.list, one), append(i.sources, source)
+}
+
+// exceptions lists the apps that have commits of their own.
+func exceptions(sources ...rollout.ClusterSource) []string {
+	var out []string
+	for _, s := range sources {
+		for app := range s.Apps {
+			out = append(out, app)
+		}
+	}
+	return out
+}
+
+// find returns the newest import with a source on some clusters.
+func (i *imports) find(source rollout.Source, clusters []string) (incoming.Import, bool) {
+	want := source.Among(clusters)
+	for n, s := range slices.Backward(i.sources) {
+		if s.Among(clusters).Equal(want) {
+			return i.list[n], true
+		}
+	}
+	return incoming.Import{}, false
+}
+
+// atSite returns an environment as its site sees it: it comes after what bundles brought.
+func (s *snapshot) atSite(e fleet.Environment) fleet.Environment {
+	if s.imports[e.Name] != nil {
+		e.After = []string{homeName}
+	}
+	return e
+}
+
+// Promoted reports whether promotions move an environment: it comes after another one, or this repository is its site.
+func Promoted(e fleet.Environment, refs map[string]gitstore.Hash) bool {
+	return len(e.After) > 0 || !refs[incoming.Branch(e.Name)].IsZero()
+}
+
+// upstream describes what bundles brought as an environment that runs everywhere.
+func (i *imports) upstream() rollout.Upstream {
+	out := rollout.Upstream{Name: homeName, Entire: true, Complete: true, Foreign: i.foreign}
+	if n := len(i.list); n > 0 {
+		out.Source, out.Since = i.sources[n-1], i.list[n-1].At
+	}
+	return out
+}
+
+// given takes the tree of an import as the composition of its source.
+func (c *compositions) given(environment string, source rollout.Source, clusters []string, again bool, from *imports) (*composition, error) {
+	key := compositionKey{environment, source.Key(), again}
+	if one := c.done[key]; one != nil {
+		return one, nil
+	}
+	w, err := c.h.Store.NewWriter()
+	if err != nil {
+		return nil, err
+	}
+	one := &composition{w: w}
+	c.done[key] = one
+	switch found, ok := from.find(source, clusters); {
+	case again:
+		one.failure = "a site renders nothing: promote what a bundle brings"
+	case !ok:
+		one.failure = fmt.Sprintf("no bundle brought %s: a site takes bundles whole, so promote without --app, --workspace and --commit", source)
+	default:
+		one.tree = found.Tree
+	}
+	return one, nil
+}
+
+// homePolicy is the verdict that home signed, for a site that does not have the source commit and so cannot judge by
+// its own rules.
+func (i *imports) homePolicy(source rollout.Source, clusters []string) (rollout.State, string) {
+	found, ok := i.find(source, clusters)
+	switch {
+	case !ok:
+		return rollout.Unknown, "no bundle brought it"
+	case !found.Passed:
+		return rollout.Red, fmt.Sprintf("home's policy refuses what bundle %d brings", found.Sequence)
+	}
+	return rollout.Green, ""
+}
+
+// imported judges what a bundle brings: by the site's own policy if it has the source commit, and else by home's
+// verdict, which home signed.
+func (p *proposals) imported(ctx context.Context, environment string, source rollout.Source, from *imports) (rollout.State, string) {
+	clusters := p.clusterNames(environment)
+	state, reason := from.homePolicy(source, clusters)
+	if state != rollout.Green {
+		return state, reason
+	}
+	found, _ := from.find(source, clusters)
+	then, err := branch.ReadTree(ctx, p.hydrator.Store, found.Tree)
+	if err != nil {
+		return rollout.Unknown, "what the bundle brings cannot be read"
+	}
+	for _, c := range source.Commits() {
+		commit, known := p.trunk.commits[c]
+		if !known {
+			return rollout.Green, ""
+		}
+		part := Part{Environment: environment, Base: p.states[environment].Tip.Hash, Source: commit, Rendered: then}
+		if s, why := p.request.Adapters.Policy.Judge(ctx, part); s != rollout.Green {
+			return s, why
+		}
+	}
+	return rollout.Green, ""
+}

@@ -1,0 +1,155 @@
+package promote_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bundle/incoming"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// siteStage is a site of prod: what home's prod had is brought by imports. The repository is home's, too, so that its
+// branch home/prod can be rendered.
+type siteStage struct {
+	*stage
+	sequence int64
+}
+
+func newSite(t *testing.T, promotion string) *siteStage {
+	t.Helper()
+	s := &siteStage{stage: newStage(t, promotion)}
+	s.Git("branch", "-m", "env/prod", "home/prod")
+	for _, line := range strings.Fields(s.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/cluster/")) {
+		if strings.Contains(s.Git("log", "-1", "--format=%B", line), "Sluice-Environment: prod") {
+			s.Git("branch", "-q", "-D", line)
+		}
+	}
+	return s
+}
+
+// brings imports the branch home/prod.
+func (s *siteStage) brings(passed bool) {
+	s.T.Helper()
+	store := s.Hydrator(1).Store
+	home, err := store.Resolve(s.T.Context(), "home/prod")
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.sequence++
+	i := incoming.Import{
+		Environment: "prod", Sequence: s.sequence, Digest: strings.Repeat("a", 64), Home: home.Hash, Passed: passed,
+	}
+	w, err := store.NewWriter()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	refs, err := store.Local().List(s.T.Context(), incoming.Prefix)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	old := refs[incoming.Branch("prod")]
+	var parents []gitstore.Hash
+	if !old.IsZero() {
+		parents = append(parents, old)
+	}
+	who := branch.Committer{}.At(s.now)
+	h, err := w.Commit(gitstore.CommitSpec{
+		Tree: home.Tree, Parents: append(parents, home.Hash), Author: who, Committer: who,
+		Message: gitstore.Message("Import", "", i.Trailers()),
+	})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if _, err := store.Local().Push(s.T.Context(), w, []gitstore.Move{{Branch: incoming.Branch("prod"), Old: old, New: h}},
+		gitstore.PushOptions{}); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// homeGets renders the trunk as home's prod.
+func (s *siteStage) homeGets() {
+	s.T.Helper()
+	s.Git("branch", "-m", "env/prod", "kept")
+	s.Git("branch", "-m", "home/prod", "env/prod")
+	s.hydrateThe("prod")
+	s.Git("branch", "-m", "env/prod", "home/prod")
+	s.Git("branch", "-m", "kept", "env/prod")
+}
+
+func (s *siteStage) same(what, a, b string) {
+	s.T.Helper()
+	if x, y := s.Git("rev-parse", a), s.Git("rev-parse", b); x != y {
+		s.T.Errorf("%s: %s has %s, and %s has %s", what, a, x, b, y)
+	}
+}
+
+func TestASitePromotesWhatBundlesBring(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "mode: auto, bake: 10m, waves: [{name: all}]")
+	s.brings(true)
+	got, _ := s.look(nil)
+	s.same("the first state", "env/prod^{tree}", "home/prod^{tree}")
+	s.same("the cluster", "cluster/prod-eu-1^{tree}", "home/prod:prod-eu-1")
+	if got.Behind != 0 || got.Decision.Record.Progress == nil || got.Decision.Record.Progress.Done.IsZero() {
+		t.Errorf("the status is %+v", got)
+	}
+
+	old := s.Git("rev-parse", "home/prod")
+	s.release("second")
+	s.homeGets()
+	s.brings(true)
+	got, _ = s.look(nil)
+	wants(t, "before the bake", []string{got.Decision.WaitsFor}, "home")
+	s.now = s.now.Add(10 * time.Minute)
+	s.look(nil)
+	s.same("the second", "env/prod^{tree}", "home/prod^{tree}")
+
+	// Home goes back: the newest import has the older source commit, and comes next all the same.
+	s.Git("branch", "-f", "home/prod", s.Git("commit-tree", old+"^{tree}", "-p", "home/prod", "-m", "back"))
+	s.brings(true)
+	s.look(nil)
+	s.now = s.now.Add(10 * time.Minute)
+	s.look(nil)
+	s.same("the rollback", "env/prod^{tree}", "home/prod^{tree}")
+}
+
+func TestASiteRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "mode: manual")
+	s.brings(true)
+	_, refused := s.look(nil, ordered(rollout.EventPromote, "1", nil))
+	if len(refused) > 0 {
+		t.Fatalf("refused: %q", refused)
+	}
+	s.same("by command", "env/prod^{tree}", "home/prod^{tree}")
+	s.release("second")
+	s.homeGets()
+	s.brings(false)
+	got, _ := s.look(nil, ordered(rollout.EventPromote, "2", nil))
+	wants(t, "home's policy", []string{got.Decision.WaitsFor}, "home's policy refuses")
+
+	// Somebody pushes to the branch.
+	s.Git("branch", "-f", incoming.Branch("prod"), s.Git("commit-tree", "main^{tree}", "-p", incoming.Branch("prod"), "-m", "mine"))
+	_, refused = s.look(nil, ordered(rollout.EventPromote, "3", nil))
+	wants(t, "another's commit", refused, "is not an import of a bundle")
+}
+
+// TestASiteWithoutTheSource has a trunk of its own: the source commits of what it gets are not on it.
+func TestASiteWithoutTheSource(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "mode: auto")
+	s.Git("checkout", "-q", "--orphan", "own")
+	s.Commit("own fleet file")
+	s.Git("branch", "-f", "main", "own")
+	s.Git("checkout", "-q", "main")
+	s.brings(true)
+	got, _ := s.look(nil)
+	if got.Foreign != "" || len(s.out.asked) != 0 {
+		t.Errorf("the status is %+v; asked %q", got, s.out.asked)
+	}
+	s.same("without the source", "env/prod^{tree}", "home/prod^{tree}")
+	s.same("the cluster", "cluster/prod-eu-1^{tree}", "home/prod:prod-eu-1")
+}
