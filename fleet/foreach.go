@@ -36,6 +36,19 @@ func (f *Fleet) Declared() []*App {
 	return out
 }
 
+// Describes reports whether an app with the name describes a cluster, also one that the fleet has no more.
+func (f *Fleet) Describes(app string) bool {
+	if a, ok := f.apps[app]; ok {
+		return a.each != nil
+	}
+	for i := range len(app) {
+		if app[i] == '.' && f.repeated[app[:i]] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // eachValue is the value of a reference to the described cluster. A version has no v at its beginning.
 func (a *App) eachValue(member string) (any, bool) {
 	if a == nil || a.each == nil {

@@ -73,9 +73,21 @@ func (p *proposals) due(s *rollout.Situation) bool {
 	return busy || !rollout.Latest(s.Trunk, s.Before).Equal(s.Running.Source)
 }
 
-// next returns the next promotion. It finds out what red workspaces have that it leaves out, and compares the promoted
-// commits with those that holds name.
+// next returns the next promotion. It finds out which described clusters it changes, which move wave by wave.
 func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Situation) (*rollout.Proposal, error) {
+	next, err := p.whole(ctx, e, s)
+	if err != nil || next == nil || next.Entire.Empty() || s.Running.Foreign != "" {
+		return next, err
+	}
+	if s.Entire, err = p.entire(ctx, e, s, next.Entire); err != nil {
+		return nil, err
+	}
+	return rollout.Next(*s)
+}
+
+// whole returns the next promotion, with all described clusters that may change. It finds out what red workspaces have that it leaves out, and compares the promoted
+// commits with those that holds name.
+func (p *proposals) whole(ctx context.Context, e fleet.Environment, s *rollout.Situation) (*rollout.Proposal, error) {
 	next, err := rollout.Next(*s)
 	if err == nil && next != nil && next.Refused != "" && s.Running.Foreign == "" && s.Running.Tree != "" {
 		if s.LeftOut, err = p.leftOut(ctx, e, next); err != nil {

@@ -60,6 +60,9 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 			return s, err
 		}
 	}
+	if s.Described, err = o.described(e.Name); err != nil {
+		return s, err
+	}
 	if err := o.findMoved(ctx, &s); err != nil {
 		return s, err
 	}

@@ -21,6 +21,8 @@ type facts struct {
 	settle   time.Duration
 	order    order
 	waves    []Wave
+	stages   []stage  // of the apps that describe clusters
+	stay     []string // apps that describe frozen clusters
 	clusters map[string]ClusterState
 	freezes  []Freeze // of the environment
 	rec      Record
@@ -61,6 +63,9 @@ func prepare(s Situation) (*decider, error) {
 	}
 	if x.p.Settle == "" && len(x.p.Health.CommitStatuses)+len(x.p.Checks) == 0 {
 		x.settle = defaultSettle
+	}
+	if x.stages, x.stay, err = stages(s, x.settle); err != nil {
+		return nil, err
 	}
 	if x.freezes, err = Planned(x.p); err != nil {
 		return nil, fmt.Errorf("environment %s: %w", s.Environment.Name, err)

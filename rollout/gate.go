@@ -20,7 +20,7 @@ const (
 )
 
 // The names of gates. Each upstream environment has a gate before/<environment>, each check a gate check/<name>, each
-// expression a gate gate/<name>.
+// expression a gate gate/<name>, each wave of described clusters a gate described/<environment>/<wave>.
 const (
 	GateBranch     = "branch"
 	GateProtection = "protection"
@@ -39,6 +39,8 @@ const (
 	GateBefore     = "before/"
 	GateCheck      = "check/"
 	GateExpression = "gate/" // of sluice.yaml
+	// GateDescribed is followed by a wave of described clusters, or by their environment.
+	GateDescribed = "described/"
 )
 
 // Gate is a condition that must pass before a promotion or a wave continues.

@@ -14,7 +14,8 @@ const (
 // Next returns the source that an environment should run next, so that the caller can render it before it asks for a
 // decision. It returns nil if there is nothing to promote. If the proposal is Refused, the caller renders Whole, fills
 // Situation.LeftOut and asks again. If it has Held apps, or apps that it Returns, the caller renders Promoted, fills
-// Situation.Changes and asks again.
+// Situation.Changes and asks again. If it has an Entire source, the caller renders that, fills Situation.Entire and asks
+// again.
 func Next(s Situation) (*Proposal, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -54,13 +55,14 @@ type proposer struct {
 
 // propose returns the requested promotion or, without a request, the one that the mode selects.
 func (x *proposer) propose() *Proposal {
+	var w *Proposal
 	if q := x.rec.Request; q != nil && x.expediting() == nil {
-		return x.requested(q)
+		w = x.requested(q)
+	} else if x.mode() != modeManual && x.rec.Request == nil {
+		w = x.automatic()
 	}
-	if x.mode() == modeManual || x.rec.Request != nil {
-		return nil
-	}
-	return x.automatic()
+	x.divide(w)
+	return w
 }
 
 // requested returns the promotion that somebody asked for. If it means everything, workspaces that are red upstream are

@@ -31,6 +31,11 @@ type Situation struct {
 	// LeftOut describes the proposal of Next without the workspaces that are red in an environment before. It is nil if
 	// there is none.
 	LeftOut *LeftOut
+	// Described are the clusters that apps of the environment describe, by their environments, in the order in which
+	// they move.
+	Described []Described
+	// Entire describes the proposal of Next with all described clusters. It is nil if there are none.
+	Entire *Entire
 	// Request is the open merge request, in mode request. RequestKnown means that the forge answered.
 	Request      *MergeRequest
 	RequestKnown bool
@@ -284,4 +289,14 @@ type Proposal struct {
 	Without []string
 	Whole   Source
 	Refused string
+	// Entire is what the environment would run with all described clusters; empty if it describes none. Stage names the
+	// wave of described clusters that comes with the proposal; Later counts the apps that describe clusters of later
+	// ones.
+	Entire Source
+	Stage  string
+	Later  int
+
+	stages    []stage // of the apps that describe clusters
+	stage     int     // index of Stage
+	undivided bool    // what changes is not known, so no described cluster moves
 }

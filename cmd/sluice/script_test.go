@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 		Dir: "../../testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Values["forge"], env.Values["registry-down"] = new(*scriptForge), new(atomic.Bool)
+			env.Values["red"] = new(atomic.Bool)
 			if err := scriptEnvironment(env); err != nil {
 				return err
 			}
@@ -60,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus,
 			"replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
 			"artifact-registry": artifactRegistry, "artifact": artifactIs, "artifact-tag": artifactTag, "cosign-key": cosignKey,
+			"health": health,
 		},
 	})
 }
@@ -156,6 +158,25 @@ func gitServer(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 	ts.Defer(server.Close)
 	ts.Setenv("GIT_URL", server.URL)
+}
+
+// health answers the checks of promotions: `health start` sets $HEALTH_URL, `health red` and `health green` say what it
+// answers.
+func health(ts *testscript.TestScript, neg bool, args []string) {
+	red, ok := ts.Value("red").(*atomic.Bool)
+	if !ok || neg || len(args) != 1 {
+		ts.Fatalf("usage: health start|red|green")
+	}
+	if red.Store(args[0] == "red"); args[0] != "start" {
+		return
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if red.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	ts.Defer(server.Close)
+	ts.Setenv("HEALTH_URL", server.URL)
 }
 
 // packed returns a small chart.

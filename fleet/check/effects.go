@@ -40,6 +40,7 @@ func (ef *effects) all() {
 			ef.add(a.Warning([]string{"spec", "forEach"}, "compare it with the labels of clusters and classes",
 				"app %s describes no cluster", a.Name))
 		}
+		ef.described(a)
 		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.Has(path.Join(a.Dir, "layers")) {
 			ef.add(a.Warning([]string{"metadata", "name"},
 				"give each app a folder, or give the layers paths with ${app}",
@@ -71,6 +72,28 @@ func (ef *effects) all() {
 			}
 		}
 	}
+}
+
+// described warns about described clusters that all move at once, although their environments have an order.
+func (ef *effects) described(a *fleet.App) {
+	f := ef.fleet
+	promoted := func(c *fleet.Cluster) bool {
+		e, ok := f.Environment(c.Environment)
+		return ok && len(e.After) > 0
+	}
+	if a.Spec.ForEach == nil || !slices.ContainsFunc(f.Apps, func(one *fleet.App) bool {
+		return one.Describes() != nil && one.Declared() == a.Name && promoted(one.Describes())
+	}) {
+		return
+	}
+	i := slices.IndexFunc(f.Clusters, func(c *fleet.Cluster) bool { return f.Places(a, c) && !promoted(c) })
+	if i < 0 {
+		return
+	}
+	c := f.Clusters[i]
+	ef.add(a.Warning([]string{"spec", "placement"}, "give the environment of the management cluster an `after`",
+		"environment %s of cluster %s follows the trunk, so the clusters that app %s describes all move at once", c.Environment,
+		c.Name, a.Name))
 }
 
 // labelValues are the values that clusters have for labels. Only the labels of folders are looked up, in thousands of

@@ -1,0 +1,259 @@
+package promote_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// management is a fleet whose management cluster describes twelve clusters of three environments.
+type management struct {
+	*stage
+	red map[string]bool // apps with red statuses on the management cluster
+}
+
+const kind = "apiVersion: sluice.dev/v1alpha1\nkind: "
+
+// Statuses implements promote.Statuses: each app on the management cluster has the status that Flux would post.
+func (m *management) Statuses(_ context.Context, commit string) ([]rollout.Status, error) {
+	var out []rollout.Status
+	for app := range strings.Lines(m.Git("ls-tree", "--name-only", commit)) { //nolint:contextcheck // the repository has the test's
+		app = strings.TrimSpace(app)
+		state := "success"
+		if m.red[app] && strings.Contains(m.Git("grep", "-h", "version:", commit, "--", app), "1.36.1") {
+			state = "failure"
+		}
+		out = append(out, rollout.Status{Name: "kustomization/" + app + "/1", State: state})
+	}
+	return out, nil
+}
+
+func newManagement(t *testing.T, promotion string) *management {
+	t.Helper()
+	m := &management{&stage{hydratetest.New(t), &outsider{red: map[string]bool{}}, time.Now()}, map[string]bool{}}
+	m.out.repo = m.Repo
+	m.Write("sluice.yaml", kind+`Fleet
+metadata: {name: acme}
+spec:
+  trunk: main
+  layers: [cluster]
+  environments:
+    - name: dev
+    - {name: staging, after: [dev], promotion: {mode: auto}}
+    - name: prod
+      after: [dev]
+      promotion:
+        mode: auto
+        settle: 10m
+        waves:
+          - {name: canary, clusters: {matchLabels: {ring: "1"}}, bake: 1h}
+          - {name: half, clusters: {matchLabels: {ring: "2"}}, maxParallel: 2, bake: 4h}
+          - {name: rest}
+    - {name: mgmt, after: [dev], promotion: {`+promotion+`}}
+`)
+	for environment, count := range map[string]int{"dev": 2, "staging": 2, "prod": 8} {
+		for i := range count {
+			ring := 1 + min(i/2, 2)
+			if i == 4 {
+				ring = 2
+			}
+			m.Write(fmt.Sprintf("clusters/%s-%d.yaml", environment, i+1), fmt.Sprintf(
+				"%sCluster\nmetadata: {name: %s-%d, labels: {capi: \"yes\", ring: \"%d\"}}\nspec: {environment: %[2]s, class: standard}\n",
+				kind, environment, i+1, ring))
+		}
+	}
+	m.Write("clusters/m.yaml", kind+"Cluster\nmetadata: {name: m, labels: {role: management}}\nspec: {environment: mgmt}\n")
+	m.Write("apps/workload/app.yaml", kind+`App
+metadata: {name: workload}
+spec:
+  namespace: clusters
+  placement: {matchLabels: {role: management}}
+  forEach: {clusters: {matchLabels: {capi: "yes"}}}
+  source: {helm: {path: apps/workload/chart}}
+`)
+	m.Write("apps/workload/chart/Chart.yaml", "apiVersion: v2\nname: workload\nversion: 1.0.0\n")
+	m.Write("apps/workload/chart/templates/c.yaml", "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: \"{{ .Values.name }}\"}\nspec: {topology: {classRef: {name: standard}, version: \"{{ .Values.version }}\"}}\n")
+	m.Write("apps/workload/layers/global/values.yaml", "name: ${each.name}\nversion: v${each.kubeVersion}\n")
+	m.Write("apps/tools/app.yaml", kind+"App\nmetadata: {name: tools}\nspec: {namespace: tools, placement: {matchLabels: {role: management}}, source: {manifests: {path: apps/tools/m}}}\n")
+	m.tools("one")
+	m.version("1.35.2")
+	m.pass(t)
+	return m
+}
+
+func (m *management) tools(text string) {
+	m.Write("apps/tools/m/c.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tools}\ndata: {text: "+text+"}\n")
+}
+
+// version gives all described clusters a version.
+func (m *management) version(v string) {
+	m.Write("clusters/class.yaml", kind+"ClusterClass\nmetadata: {name: standard}\nspec: {kubeVersion: "+v+"}\n")
+	m.Commit("Kubernetes " + v)
+	m.hydrateThe("dev")
+}
+
+// pass looks at promotions until nothing moves, and returns the state of mgmt.
+func (m *management) pass(t *testing.T, commands ...promote.Command) promote.Status {
+	t.Helper()
+	c := m.tip()
+	r := promote.Request{Trunk: c, Commands: commands, Now: m.now, Adapters: m.adapters()}
+	r.Adapters.Statuses = m
+	var mgmt promote.Status
+	for range 20 {
+		list, err := promote.Look(t.Context(), m.Hydrator(2), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := false
+		for _, e := range list {
+			if len(e.Refused) > 0 {
+				t.Fatal(e.Refused)
+			}
+			moved = moved || len(e.Done) > 0
+			if e.Environment == "mgmt" {
+				mgmt = e
+			}
+		}
+		if r.Commands = nil; !moved {
+			break
+		}
+	}
+	m.now = m.now.Add(time.Minute)
+	return mgmt
+}
+
+// versions lists the described clusters that have a version on the branch of the management cluster.
+func (m *management) versions(v string) string {
+	var out []string
+	for file := range strings.Lines(m.Git("grep", "--name-only", "version: v"+v, "cluster/m")) {
+		_, file, _ = strings.Cut(strings.TrimSpace(file), ":workload.")
+		name, _, _ := strings.Cut(file, "/")
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func wantVersions(t *testing.T, m *management, v, want string) {
+	t.Helper()
+	if got := m.versions(v); got != want {
+		t.Errorf("version %s: %s, want %s", v, got, want)
+	}
+}
+
+// TestDescribedWaves upgrades twelve described clusters: environment by environment, wave by wave. A red canary stops
+// the others.
+func TestDescribedWaves(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, `mode: auto, health: {commitStatuses: ["kustomization/${app}/*"]}`)
+	m.tools("two")
+	m.version("1.36.1")
+	last := m.pass(t)
+	const early = "dev-1 dev-2 prod-1 prod-2 staging-1 staging-2"
+	wantVersions(t, m, "1.36.1", early)
+	wants(t, "waits", []string{last.Decision.WaitsFor}, "described/prod/half 1 of 2: prod/canary bakes until")
+	if !strings.Contains(m.Git("show", "cluster/m:tools/configmap-tools.yaml"), "two") {
+		t.Error("what describes no cluster waits for those that do")
+	}
+
+	// the canary fails while it bakes: nothing follows, for however long
+	m.red["workload.prod-2"] = true
+	m.now = m.now.Add(2 * time.Hour)
+	last = m.pass(t)
+	wants(t, "red canary", []string{last.Decision.WaitsFor}, "described/prod/half 1 of 2: red: health: 0 of 1 clusters are healthy")
+	wantVersions(t, m, "1.36.1", early)
+	m.red = map[string]bool{}
+
+	// the next step moves, and turns red while it moves: mgmt halts
+	m.red["workload.prod-4"] = true
+	last = m.pass(t)
+	wantVersions(t, m, "1.36.1", "dev-1 dev-2 prod-1 prod-2 prod-3 prod-4 staging-1 staging-2")
+	wants(t, "halt", []string{last.Decision.WaitsFor}, "mgmt is halted")
+	m.now = m.now.Add(9 * time.Hour)
+	m.red = map[string]bool{}
+	m.pass(t)
+	wantVersions(t, m, "1.35.2", "prod-5 prod-6 prod-7 prod-8")
+
+	// a person continues: the second step of half comes after the pause, and then the rest after four hours
+	resume := ordered(rollout.EventResume, "r", nil)
+	resume.Environment = "mgmt"
+	last = m.pass(t, resume)
+	wants(t, "settle", []string{last.Decision.WaitsFor}, "prod/half 1 of 2 bakes until")
+	m.now = m.now.Add(11 * time.Minute)
+	last = m.pass(t)
+	wantVersions(t, m, "1.35.2", "prod-6 prod-7 prod-8")
+	wants(t, "half", []string{last.Decision.WaitsFor}, "described/prod/rest: prod/half 2 of 2 bakes until")
+	m.now = m.now.Add(5 * time.Hour)
+	m.pass(t)
+	if got := m.Git("grep", "-c", "version: v1.36.1", "cluster/m"); strings.Count(got, "\n")+1 != 12 {
+		t.Errorf("not all clusters are upgraded: %s", got)
+	}
+	if log := m.Git("log", "--format=%s", "env/mgmt"); strings.Count(log, "\n") != 6 {
+		t.Errorf("the moves are\n%s", log)
+	}
+	if text := m.Git("show", "env/mgmt:.sluice/environment.yaml"); strings.Contains(text, "apps") {
+		t.Errorf("in the end, all apps have one commit: %s", text)
+	}
+}
+
+// TestDescribedClosed: what keeps clusters as they are keeps the objects that describe them, too.
+func TestDescribedClosed(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	frozen := ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target, c.Until = "prod-2", m.now.Add(8*time.Hour) })
+	m.pass(t, frozen)
+	halted := ordered(rollout.EventHalt, "h", nil)
+	m.pass(t, halted)
+	m.version("1.36.1")
+	last := m.pass(t)
+	wantVersions(t, m, "1.36.1", "dev-1 dev-2 staging-1 staging-2")
+	wants(t, "halt of prod", []string{last.Decision.WaitsFor}, "described/prod: red: prod: halted by mia")
+	resume := ordered(rollout.EventResume, "r", nil)
+	m.pass(t, resume)
+	wantVersions(t, m, "1.36.1", "dev-1 dev-2 prod-1 staging-1 staging-2")
+	for range 4 {
+		m.now = m.now.Add(30 * time.Minute)
+		m.pass(t)
+	}
+	m.now = m.now.Add(4 * time.Hour)
+	last = m.pass(t)
+	wantVersions(t, m, "1.35.2", "prod-2")
+	if last.Decision.Proposal != nil || len(last.Decision.Gates) != 1 || !strings.Contains(last.Decision.Gates[0].Reason, "workload.prod-2") {
+		t.Errorf("only the frozen cluster is left: %+v", last.Decision)
+	}
+	m.now = m.now.Add(4 * time.Hour)
+	m.pass(t)
+	wantVersions(t, m, "1.36.1", "dev-1 dev-2 prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8 staging-1 staging-2")
+}
+
+// TestDescribedByCommand: one command brings all waves; --now brings them at once; a rolled back cluster stays; one that
+// is gone comes last.
+func TestDescribedByCommand(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: manual, settle: 0s")
+	mgmt := func(kind rollout.EventKind, id string, change func(*promote.Command)) promote.Command {
+		c := ordered(kind, id, change)
+		c.Environment = "mgmt"
+		return c
+	}
+	m.pass(t, mgmt(rollout.EventPromote, "first", nil))
+	m.Git("rm", "-q", "clusters/dev-1.yaml")
+	m.version("1.36.1")
+	m.pass(t, mgmt(rollout.EventPromote, "p", nil))
+	wantVersions(t, m, "1.36.1", "dev-2 prod-1 prod-2 staging-1 staging-2")
+	wantVersions(t, m, "1.35.2", "dev-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
+	m.pass(t, mgmt(rollout.EventRollback, "b", func(c *promote.Command) { c.Apps = []string{"workload.prod-1"} }))
+	wantVersions(t, m, "1.35.2", "dev-1 prod-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
+	m.pass(t, mgmt(rollout.EventPromote, "n", func(c *promote.Command) { c.Now, c.Again = true, "it was not this" }))
+	wantVersions(t, m, "1.36.1", "dev-2 prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8 staging-1 staging-2")
+	if list := m.Git("ls-tree", "--name-only", "cluster/m"); strings.Contains(list, "dev-1") {
+		t.Errorf("dev-1 is gone, and the branch has %s", list)
+	}
+}

@@ -1,0 +1,300 @@
+package rollout
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-gitops/sluice/fleet"
+)
+
+// Described are the clusters of one environment that apps of the environment at hand describe: objects of Cluster API on
+// the branch of a management cluster. Such apps come in the waves of the clusters that they describe, each wave in a
+// move of the environment branch of its own.
+type Described struct {
+	Environment fleet.Environment // of the described clusters
+	Record      Record
+	Clusters    []DescribedCluster // all clusters of the environment, so that the waves are the same
+}
+
+// DescribedCluster is a cluster with the apps that describe it, in the order of an upgrade: the apps of one step move
+// together. A cluster that no app describes has none.
+type DescribedCluster struct {
+	Cluster
+	Steps [][]string
+}
+
+// Entire is what a proposal would bring if all described clusters moved at once.
+type Entire struct {
+	Source  Source
+	Changed []string // apps that describe clusters and whose manifests it changes, on any cluster
+	// Moved are such apps whose manifests the last move changed that changed any: MovedAt is when another move followed,
+	// and zero if none did.
+	Moved   []string
+	MovedAt time.Time
+	Failure string // why it cannot be rendered: then the proposal is not divided
+}
+
+// stage is a part of the apps that describe clusters, which moves at once.
+type stage struct {
+	name  string // prod/canary, prod/canary 2 of 3
+	apps  []string
+	bake  time.Duration // how long it must hold before the next stage
+	gates []Gate        // of the environment of the described clusters
+}
+
+// stages divides the apps that describe clusters. Apps of frozen clusters are in no stage: they stay. settle is the pause
+// between the steps of a wave, unless the environment of the described clusters has one.
+func stages(s Situation, settle time.Duration) (out []stage, frozen []string, err error) {
+	for _, d := range s.Described {
+		clusters, members := map[string]DescribedCluster{}, make([]Cluster, 0, len(d.Clusters))
+		for _, c := range d.Clusters {
+			if slices.ContainsFunc(d.Record.Freezes, func(f Freeze) bool { return f.Target == c.Name && f.Holds(s.Now) }) {
+				c.State = "frozen"
+			}
+			if clusters[c.Name] = c; c.State == "frozen" {
+				frozen = append(frozen, slices.Concat(c.Steps...)...)
+			}
+			members = append(members, c.Cluster)
+		}
+		waves, err := Waves(d.Environment, members)
+		if err != nil {
+			return nil, nil, err
+		}
+		gates, err := d.gates(s.Now)
+		if err != nil {
+			return nil, nil, err
+		}
+		pause, err := duration(d.Environment.Promotion.Settle)
+		if err != nil {
+			return nil, nil, fmt.Errorf("environment %s: settle: %w", d.Environment.Name, err)
+		}
+		for _, w := range waves {
+			out = append(out, d.wave(w, clusters, gates, cmp.Or(pause, settle))...)
+		}
+	}
+	return out, frozen, nil
+}
+
+// wave returns the stages of one wave: one for each step of the wave that has described clusters, and for each step of
+// an upgrade.
+func (d Described) wave(w Wave, clusters map[string]DescribedCluster, gates []Gate, settle time.Duration) []stage {
+	var out []stage
+	for _, step := range w.Steps {
+		for i := 0; ; i++ {
+			one := stage{name: d.Environment.Name + "/" + w.Name, bake: settle, gates: gates}
+			more := false
+			for _, name := range step {
+				c := clusters[name]
+				if more = more || i < len(c.Steps); i < len(c.Steps) && c.State != "frozen" {
+					one.apps = append(one.apps, c.Steps[i]...)
+				}
+			}
+			if !more {
+				break
+			}
+			if len(one.apps) > 0 {
+				out = append(out, one)
+			}
+		}
+	}
+	for i := range out {
+		if len(out) > 1 {
+			out[i].name += fmt.Sprintf(" %d of %d", i+1, len(out))
+		}
+	}
+	if len(out) > 0 {
+		out[len(out)-1].bake = w.Bake
+	}
+	return out
+}
+
+// gates returns what keeps all described clusters of an environment as they are: its halt, its freezes and its windows.
+func (d Described) gates(now time.Time) ([]Gate, error) {
+	freezes, err := Planned(d.Environment.Promotion)
+	if err != nil {
+		return nil, fmt.Errorf("environment %s: %w", d.Environment.Name, err)
+	}
+	for _, f := range d.Record.Freezes {
+		if f.Target == "" {
+			freezes = append(freezes, f)
+		}
+	}
+	name := GateDescribed + d.Environment.Name
+	var out []Gate
+	if h := d.Record.Halt; h != nil {
+		out = append(out, Gate{Name: name, State: Red, Since: h.At, Reason: d.Environment.Name + ": " + h.String()})
+	}
+	if open, reason, next := Open(d.Environment.Promotion.Windows, freezes, now); !open {
+		out = append(out, Gate{Name: name, State: Waiting, Until: next, Reason: d.Environment.Name + ": " + reason})
+	}
+	return out, nil
+}
+
+// divide keeps the described clusters whose stage has not come at what they run. The first stage that the proposal
+// changes comes with everything else.
+func (x *proposer) divide(w *Proposal) {
+	if w == nil || w.Renders || w.Overtakes || len(x.stages)+len(x.stay) == 0 ||
+		x.s.Running.Source.Empty() {
+		return
+	}
+	w.Entire = w.Source
+	e := x.s.Entire
+	known := e != nil && e.Source.Equal(w.Entire)
+	if known && e.Failure != "" {
+		return
+	}
+	w.stages = x.stages
+	if gone := x.gone(); known && len(gone) > 0 {
+		w.stages = append(slices.Clone(x.stages), stage{name: "clusters that are gone", apps: gone})
+	}
+	later, first := map[string]bool{}, -1
+	for i, st := range w.stages {
+		for _, app := range st.apps {
+			switch {
+			case known && !slices.Contains(e.Changed, app):
+			case known && (first < 0 || first == i):
+				first = i
+			default:
+				later[app] = true
+			}
+		}
+	}
+	for _, app := range x.stay {
+		if !known || slices.Contains(e.Changed, app) {
+			later[app] = true
+			w.Held = append(w.Held, app)
+		}
+	}
+	if known && first >= 0 {
+		w.Stage, w.stage, w.Later = w.stages[first].name, first, len(later)
+	}
+	w.undivided = !known
+	x.keep(w, later)
+}
+
+// gone returns the apps that describe clusters which the fleet has no more.
+func (x *proposer) gone() []string {
+	known := map[string]bool{}
+	for _, st := range x.stages {
+		for _, app := range st.apps {
+			known[app] = true
+		}
+	}
+	if x.s.Entire == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(x.s.Entire.Changed),
+		func(app string) bool { return known[app] || slices.Contains(x.stay, app) })
+}
+
+// keep leaves apps at the commits that they run.
+func (x *proposer) keep(w *Proposal, apps map[string]bool) {
+	names := x.names()
+	next := Source{Commit: w.Source.Commit, Apps: w.Source.Apps, Clusters: map[string]ClusterSource{}}
+	for _, name := range names {
+		want, have := w.Source.On(name), x.s.Running.Source.On(name)
+		for app := range apps {
+			if want.Of(app) != have.Of(app) {
+				want = want.with(app, have.Of(app))
+			}
+		}
+		next.Clusters[name] = want
+	}
+	w.Source = next.Among(names)
+}
+
+// describedGates hold a stage back until those before it have moved, are healthy and have baked, and while the
+// environment of its clusters is closed.
+func (x *gatekeeper) describedGates(w Proposal) []Gate {
+	if w.undivided {
+		return []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Unknown, Reason: "which described clusters it changes is not known yet"}}
+	}
+	if w.Stage == "" {
+		return nil
+	}
+	st := w.stages[w.stage]
+	g := Gate{Name: GateDescribed + st.name, State: Green}
+	if w.Later > 0 {
+		g.Reason = fmt.Sprintf("%s of later waves keep what they run", countApps(w.Later))
+	}
+	for _, before := range w.stages[:w.stage] {
+		if one := x.stageGate(before); one.State != Green {
+			g.State, g.Reason, g.Since, g.Until = one.State, one.Reason, one.Since, one.Until
+			break
+		}
+	}
+	return append([]Gate{g}, st.gates...)
+}
+
+// stageGate reports whether what a stage last brought is complete, healthy and has baked.
+func (x *gatekeeper) stageGate(st stage) Gate {
+	e, p, g := x.s.Entire, x.rec.Progress, Gate{State: Green}
+	if !slices.ContainsFunc(st.apps, func(app string) bool { return slices.Contains(e.Moved, app) }) {
+		return g
+	}
+	moved := e.MovedAt
+	if moved.IsZero() && p != nil {
+		if p.Done.IsZero() {
+			g.State, g.Since, g.Reason = Waiting, p.Started, st.name+" is not complete"
+			return g
+		}
+		moved = p.Done
+	}
+	for _, health := range x.rolloutGates.healthGates() {
+		if health.State != Green {
+			g.State, g.Reason = health.State, fmt.Sprintf("%s: %s", health.Name, health.Reason)
+			return g
+		}
+	}
+	if g.Until = moved.Add(st.bake); x.s.Now.Before(g.Until) {
+		g.State, g.Since, g.Reason = Waiting, moved, fmt.Sprintf("%s bakes until %s", st.name, Stamp(g.Until))
+		return g
+	}
+	return Gate{State: Green}
+}
+
+// EntireOf compares what an environment runs with its tree after a whole proposal, and finds the last move of apps that
+// describe clusters. describes reports whether an app does.
+func EntireOf(s Situation, source Source, tree string, members []string, describes func(app string) bool, read Contents,
+) (*Entire, error) {
+	out := &Entire{Source: source}
+	each := func(a, b string) ([]string, error) {
+		found := map[string]bool{}
+		for _, cluster := range members {
+			apps, err := differ(a, b, cluster, read)
+			if err != nil {
+				return nil, err
+			}
+			for app := range apps {
+				if describes(app) {
+					found[app] = true
+				}
+			}
+		}
+		return slices.Sorted(maps.Keys(found)), nil
+	}
+	var err error
+	if out.Changed, err = each(s.Running.Tree, tree); err != nil {
+		return nil, err
+	}
+	ran := s.Record.Ran
+	if len(ran) > 0 && ran[len(ran)-1].Tree != s.Running.Tree { // no pass has recorded it yet
+		ran = append(slices.Clone(ran), PastState{Tree: s.Running.Tree, At: s.Now})
+	}
+	for i := len(ran) - 1; i > 0 && len(out.Moved) == 0; i-- {
+		if i+1 < len(ran) {
+			out.MovedAt = ran[i+1].At
+		}
+		out.Moved, err = each(ran[i-1].Tree, ran[i].Tree)
+		if errors.Is(err, ErrNoTree) { // older ones are not there either
+			break
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
