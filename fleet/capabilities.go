@@ -57,6 +57,17 @@ func CheckKubeVersion(version string) error {
 	return nil
 }
 
+// SkipsMinor reports whether an upgrade leaves out a minor version of Kubernetes, and returns the first that it must not
+// leave out, such as 1.36. Versions that are none skip nothing.
+func SkipsMinor(from, to string) (string, bool) {
+	a, err := semver.NewVersion(from)
+	b, failed := semver.NewVersion(to)
+	if err != nil || failed != nil || a.Major() != b.Major() || b.Minor() <= a.Minor()+1 {
+		return "", false
+	}
+	return fmt.Sprintf("%d.%d", a.Major(), a.Minor()+1), true
+}
+
 var (
 	serverVersion = regexp.MustCompile(`^Server Version: (?:v|version\.Info\{.*GitVersion:"v)([0-9][^",\s]*)`)
 	ignoredLine   = regexp.MustCompile(`^(?:#|Client Version:|Kustomize Version:|WARNING:)`)

@@ -74,6 +74,9 @@ func (f *Fleet) declaredIn(declared map[string]bool) {
 	for _, c := range f.Clusters {
 		declared[c.File], declared[CapabilitiesFile(c.Name)] = true, true
 	}
+	for _, file := range f.classes {
+		declared[file] = true
+	}
 	for _, a := range f.Declared() {
 		declared[a.File] = true
 	}

@@ -2,8 +2,12 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // maxDescribed limits the apps that forEach makes in a fleet. Whoever writes an app.yaml chooses how many clusters it
@@ -85,6 +89,7 @@ func (l *loader) repeat(a *App) {
 
 // expand makes the apps of forEach.
 func (l *loader) expand() {
+	l.checkUpgradeOrders()
 	count := 0
 	for _, a := range l.fleet.Declared() {
 		if a.Spec.ForEach == nil {
@@ -106,6 +111,24 @@ func (l *loader) expand() {
 	for _, a := range l.fleet.Apps {
 		if len(l.fleet.repeated) > 0 {
 			a.Spec.DependsOn = l.each(a)
+		}
+	}
+}
+
+// checkUpgradeOrders refuses orders that name other apps than those with forEach.
+func (l *loader) checkUpgradeOrders() {
+	names := slices.Sorted(maps.Keys(l.fleet.repeated))
+	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
+		class := l.classes[name]
+		for i, app := range class.spec.UpgradeOrder {
+			at := []string{"spec", "upgradeOrder", strconv.Itoa(i)}
+			switch {
+			case slices.Contains(class.spec.UpgradeOrder[:i], app):
+				l.errorf(class.doc, at, "keep one", "the class %s names the app %s twice", name, app)
+			case l.fleet.repeated[app] == nil && !l.lost:
+				l.errorf(class.doc, at, "the name of an app of this fleet that has forEach",
+					"the class %s names the app %q, which describes no clusters%s", name, app, nearest.DidYouMean(app, names))
+			}
 		}
 	}
 }

@@ -86,6 +86,28 @@ func TestForEach(t *testing.T) {
 	}
 }
 
+// A file that declares classes alone is none that nobody reads.
+func TestClaimsOfClasses(t *testing.T) {
+	t.Parallel()
+	const file = "clusters/classes.yaml"
+	head := loadManaged(t, map[string]string{file: fleettest.Base + "kind: ClusterClass\nmetadata: {name: k}\nspec: {kubeVersion: 1.36.0}\n"})
+	if claim := Claims(loadManaged(t, nil), head, []string{file}, foreignReach)[file]; claim != ClaimedByDeclaration {
+		t.Errorf("the claim is %q", claim)
+	}
+}
+
+func TestSkipsMinor(t *testing.T) {
+	t.Parallel()
+	for versions, want := range map[[2]string]string{
+		{"1.35.2", "1.36.0"}: "", {"1.35.2", "1.37.0"}: "1.36", {"v1.35", "v1.38.0"}: "1.36", {"1.37.0", "1.35.2"}: "",
+		{"", "1.37.0"}: "", {"1.35.2", ""}: "", {"1.9.0", "1.11.0"}: "1.10", {"1.35.2", "2.0.0"}: "",
+	} {
+		if got, skips := SkipsMinor(versions[0], versions[1]); got != want || skips != (want != "") {
+			t.Errorf("%v: %q, %t, want %q", versions, got, skips, want)
+		}
+	}
+}
+
 // A change of one described cluster concerns its objects alone.
 func TestAffectedOfDescribedClusters(t *testing.T) {
 	t.Parallel()
@@ -174,6 +196,14 @@ func TestForEachMistakes(t *testing.T) {
 		"misspelt field": {
 			map[string]string{"apps/workload/app.yaml": strings.Replace(describing, "${each.name}", "${each.nam}", 1)},
 			"did you mean ${each.name}?",
+		},
+		"order": {
+			map[string]string{"clusters/class.yaml": fleettest.Base + "kind: ClusterClass\nmetadata: {name: k}\nspec: {upgradeOrder: [workload, workloads]}\n"},
+			`clusters/class.yaml:4:33: error: the class k names the app "workloads", which describes no clusters, did you mean workload?`,
+		},
+		"order twice": {
+			map[string]string{"clusters/class.yaml": fleettest.Base + "kind: ClusterClass\nmetadata: {name: k}\nspec: {upgradeOrder: [workload, workload]}\n"},
+			`the class k names the app workload twice`,
 		},
 		"dependency": {
 			map[string]string{"apps/workload/app.yaml": strings.Replace(describing, "spec:\n", "spec:\n  dependsOn: [nothing]\n", 1)},

@@ -43,6 +43,7 @@ type Fleet struct {
 	cache       *Cache
 	unread      []*Imported // that fail
 	excluded    []*Imported
+	classes     map[string]string // the files of classes, by name
 	clusters    map[string]*Cluster
 	apps        map[string]*App
 	repeated    map[string]*App // as declared, of apps with forEach; see App.Describes
@@ -65,8 +66,10 @@ type Cluster struct {
 	KubeVersion string
 	APIVersions []string
 	Helm        int // 0: not said
-	State       string
-	File        string
+	// UpgradeOrder has names of apps with forEach, which describe the cluster in this order.
+	UpgradeOrder []string
+	State        string
+	File         string
 
 	doc document
 }
@@ -131,7 +134,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 		tree: linked, cache: cache,
 		fleet: &Fleet{
 			tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{},
-			repeated: map[string]*App{}, unavailable: map[string]error{},
+			classes: map[string]string{}, repeated: map[string]*App{}, unavailable: map[string]error{},
 		},
 	}
 	l.load(ctx)

@@ -24,7 +24,7 @@ func Moved(f *Fleet, tree Tree, cache *Cache, edited, others []string) (*Fleet, 
 		Name: f.Name, Spec: f.Spec, Clusters: f.Clusters, Apps: f.Apps, Repositories: f.Repositories,
 		Workspaces: f.Workspaces, Detected: f.Detected,
 		tree: &linkTree{Tree: tree}, unavailable: f.unavailable, names: f.names, cache: cache, unread: f.unread,
-		clusters: f.clusters, apps: f.apps, repeated: f.repeated, signers: f.signers, basis: b, file: f.file,
+		classes: f.classes, clusters: f.clusters, apps: f.apps, repeated: f.repeated, signers: f.signers, basis: b, file: f.file,
 	}
 	out.prepareLayers() // not shared: what another tree could not read must not be remembered here
 	if len(others) == 0 {

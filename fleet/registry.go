@@ -102,6 +102,7 @@ func (l *loader) classesFrom(documents []document) {
 				place(first.doc))
 			continue
 		}
+		l.fleet.classes[name] = doc.file
 		l.classes[name] = &class{doc: doc, name: name, spec: file.Spec}
 		l.checkLabels(doc, file.Spec.Labels, "spec", "labels")
 		l.checkKubeVersion(doc, file.Spec.KubeVersion)
@@ -196,6 +197,9 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	l.checkKubeVersion(doc, file.Spec.KubeVersion)
 	for _, k := range l.chain(c.Class) {
 		c.inherit(k.spec.Labels, k.spec.Vars, k.spec.KubeVersion, k.spec.APIVersions, k.spec.Helm)
+		if len(k.spec.UpgradeOrder) > 0 {
+			c.UpgradeOrder = k.spec.UpgradeOrder
+		}
 	}
 	vars := file.Spec.Vars
 	if c.Vars == nil && vars != nil { // shared with the file, which is decoded once: nobody changes a fleet

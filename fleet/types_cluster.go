@@ -27,6 +27,10 @@ type ClassSpec struct {
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// Vars are variables for ${cluster.vars.…}, of any YAML type.
 	Vars map[string]any `json:"vars,omitempty"`
+	// UpgradeOrder names apps with forEach. Their objects for a cluster of the class move in this order, each step after
+	// the one before is healthy; apps that it does not name move with the first. Default: that of the parent class, or
+	// all at once.
+	UpgradeOrder []string `json:"upgradeOrder,omitempty"`
 }
 
 // ClusterFile is one Cluster.

@@ -32,6 +32,9 @@ func (p *proposals) candidate(ctx context.Context, environment string, next *rol
 		}
 	}
 	if out.Blocked == "" && st.Exists() {
+		out.Blocked = p.skipsMinor(ctx, environment, next)
+	}
+	if out.Blocked == "" && st.Exists() {
 		out.Blocked = p.tooMany(st, rollout.Scope{Apps: next.Apps, Workspaces: next.Workspaces}, one.removed, one.excess)
 	}
 	if p.request.Adapters.Policy != nil {

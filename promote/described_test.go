@@ -16,7 +16,8 @@ import (
 // management is a fleet whose management cluster describes twelve clusters of three environments.
 type management struct {
 	*stage
-	red map[string]bool // apps with red statuses on the management cluster
+	red   map[string]bool // apps with red statuses on the management cluster
+	order string          // of an upgrade
 }
 
 const kind = "apiVersion: sluice.dev/v1alpha1\nkind: "
@@ -37,7 +38,7 @@ func (m *management) Statuses(_ context.Context, commit string) ([]rollout.Statu
 
 func newManagement(t *testing.T, promotion string) *management {
 	t.Helper()
-	m := &management{&stage{hydratetest.New(t), &outsider{red: map[string]bool{}}, time.Now()}, map[string]bool{}}
+	m := &management{&stage{hydratetest.New(t), &outsider{red: map[string]bool{}}, time.Now()}, map[string]bool{}, ""}
 	m.out.repo = m.Repo
 	m.Write("sluice.yaml", kind+`Fleet
 metadata: {name: acme}
@@ -94,7 +95,7 @@ func (m *management) tools(text string) {
 
 // version gives all described clusters a version.
 func (m *management) version(v string) {
-	m.Write("clusters/class.yaml", kind+"ClusterClass\nmetadata: {name: standard}\nspec: {kubeVersion: "+v+"}\n")
+	m.Write("clusters/class.yaml", kind+"ClusterClass\nmetadata: {name: standard}\nspec: {kubeVersion: "+v+", upgradeOrder: ["+m.order+"]}\n")
 	m.Commit("Kubernetes " + v)
 	m.hydrateThe("dev")
 }
@@ -256,4 +257,66 @@ func TestDescribedByCommand(t *testing.T) {
 	if list := m.Git("ls-tree", "--name-only", "cluster/m"); strings.Contains(list, "dev-1") {
 		t.Errorf("dev-1 is gone, and the branch has %s", list)
 	}
+}
+
+// TestUpgradeOrder: the objects of one cluster move in the order that its class declares, each step after the one before
+// is healthy.
+func TestUpgradeOrder(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, `mode: auto, settle: 0s, health: {commitStatuses: ["kustomization/${app}/*"]}`)
+	for _, name := range []string{"addons", "nodes"} {
+		app := strings.ReplaceAll(m.Read("apps/workload/app.yaml"), "name: workload", "name: "+name)
+		m.Write("apps/"+name+"/app.yaml", strings.Replace(app, "{path: apps/workload/chart}", "{path: apps/workload/chart, releaseName: \"${each.name}\"}", 1))
+		m.Write("apps/"+name+"/layers/global/values.yaml", "name: ${each.name}-"+name+"\nversion: v${each.kubeVersion}\n")
+	}
+	m.order = "addons, workload, nodes"
+	m.version("1.35.3")
+	for range 60 {
+		m.now = m.now.Add(time.Hour)
+		m.pass(t)
+	}
+	m.red["workload.dev-2"] = true
+	m.version("1.36.1")
+	last := m.pass(t)
+	for app, want := range map[string]string{"addons": "1.36.1", "workload": "1.36.1", "nodes": "1.35.3"} {
+		if got := m.Git("grep", "-h", "version:", "cluster/m", "--", app+".dev-2"); !strings.Contains(got, want) {
+			t.Errorf("%s has %s, want %s", app, got, want)
+		}
+	}
+	wants(t, "control plane", []string{last.Decision.WaitsFor}, "mgmt is halted")
+	m.red = map[string]bool{}
+	resume := ordered(rollout.EventResume, "r", nil)
+	resume.Environment = "mgmt"
+	m.pass(t, resume)
+	if got := m.Git("grep", "-h", "version:", "cluster/m", "--", "nodes.dev-2"); !strings.Contains(got, "1.36.1") {
+		t.Errorf("the nodes do not follow: %s", got)
+	}
+	log, before := strings.Fields(m.Git("rev-list", "--reverse", "env/mgmt")), -1
+	for _, app := range []string{"addons", "workload", "nodes"} {
+		at := slices.Index(log, m.Git("rev-list", "-1", "env/mgmt", "--", "m/"+app+".dev-1"))
+		if at <= before {
+			t.Errorf("%s of dev-1 moved in commit %d, the step before in %d", app, at, before)
+		}
+		before = at
+	}
+}
+
+// TestDescribedMinors: no promotion skips a minor version of a described cluster, and the message names the first.
+func TestDescribedMinors(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	m.version("1.36.1")
+	between := m.Git("rev-parse", "main")
+	m.version("1.37.0")
+	last := m.pass(t)
+	wants(t, "two minors", []string{last.Decision.WaitsFor}, "and Kubernetes skips no minor version: promote a commit with kubeVersion 1.36 first")
+	wants(t, "who", []string{last.Decision.WaitsFor}, "dev-1 from 1.35.2 to 1.37.0, dev-2 from 1.35.2 to 1.37.0, prod-1 from 1.35.2 to 1.37.0")
+	wantVersions(t, m, "1.35.2", "dev-1 dev-2 prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8 staging-1 staging-2")
+	promoted := ordered(rollout.EventPromote, "p", func(c *promote.Command) { c.Revision, c.Now = between, true })
+	promoted.Environment = "mgmt"
+	m.pass(t, promoted)
+	last = m.pass(t)
+	wantVersions(t, m, "1.37.0", "dev-1 dev-2 prod-1 prod-2 staging-1 staging-2")
+	wantVersions(t, m, "1.36.1", "prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
+	wants(t, "the second round", []string{last.Decision.WaitsFor}, "prod/canary bakes")
 }

@@ -2,6 +2,8 @@ package upgrade
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -33,6 +35,7 @@ func Of(ctx context.Context, c *compare.Comparison) (*report.Upgrade, error) {
 		name := o.out.Clusters[i].Name
 		if cluster, ok := c.HeadFleet().Cluster(name); ok {
 			j.cluster(cluster, o.now[name], []step{o.then[name]})
+			o.skipped(j, cluster)
 		}
 	}
 	o.out.Issues = j.issues
@@ -79,6 +82,22 @@ func (o *comparison) clusters(base *fleet.Fleet) {
 	if skips {
 		o.out.Notes = append(o.out.Notes, "the versions between were not rendered: `sluice upgrade plan` does it")
 	}
+}
+
+// skipped adds an issue if objects that describe a cluster would upgrade it by more than one minor version.
+func (o *comparison) skipped(j *judge, c *fleet.Cluster) {
+	first, to := o.now[c.Name].at.Next(), o.then[c.Name].at
+	i := slices.IndexFunc(o.HeadFleet().Apps, func(a *fleet.App) bool { return a.Describes() == c })
+	if i < 0 || !first.Before(to) {
+		return
+	}
+	a := o.HeadFleet().Apps[i]
+	j.add(c, report.UpgradeIssue{At: to.String(), Finding: report.Finding{
+		Rule: RuleSkip, Severity: report.SeverityError, App: a.Declared(), File: a.File,
+		Message: fmt.Sprintf("the objects of Cluster API would go from %s to %s, and Kubernetes skips no minor version",
+			o.now[c.Name].at, to),
+		Hint: fmt.Sprintf("set kubeVersion to %s first", first),
+	}})
 }
 
 // read reads what the clusters have. The hash of a tree stands for its facts.

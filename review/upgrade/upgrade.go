@@ -29,6 +29,7 @@ const (
 	RuleChart  = "chart-refuses" // a chart demands other versions of Kubernetes
 	RuleImage  = "image-exists"  // a registry does not have an image
 	RuleRender = "not-rendered"  // a target cannot be rendered, so that nothing is known of it
+	RuleSkip   = "minor-skipped" // objects of Cluster API would upgrade a cluster by more than one minor version
 )
 
 // Table returns what Sluice knows of versions, and before it what a fleet adds.
