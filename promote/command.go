@@ -301,6 +301,9 @@ func (l *commands) source(c Command, s *rollout.Situation) (rollout.Source, erro
 	case c.From != "":
 		for _, b := range s.Before {
 			if b.Name == c.From {
+				if b.Source.Empty() && b.Site != nil {
+					return b.Source, fmt.Errorf("what %s runs is unknown: %s", b.Name, cmp.Or(b.Site.Gate(s.Now).Reason, "its site runs nothing"))
+				}
 				return b.Source, nil
 			}
 		}
@@ -313,6 +316,9 @@ func (l *commands) source(c Command, s *rollout.Situation) (rollout.Source, erro
 		}
 	}
 	for _, b := range s.Before {
+		if b.Source.Empty() && b.Site != nil && b.Site.Gate(s.Now).State != rollout.Green {
+			return rollout.Source{}, fmt.Errorf("what %s runs is unknown: %s", b.Name, b.Site.Gate(s.Now).Reason)
+		}
 		if b.Source.Empty() {
 			return rollout.Source{}, fmt.Errorf("%s runs nothing yet, and %s gets what it runs", b.Name, c.Environment)
 		}

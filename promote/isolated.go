@@ -20,10 +20,6 @@ import (
 
 const receiptPrefix = "sluice/receipts/"
 
-// IncomingBranch is the branch on which a site has an isolated environment as the fleet's home has it. The repository
-// that has this branch is the environment's site: there its cluster branches move.
-func IncomingBranch(environment string) string { return incoming.Branch(environment) }
-
 // ReceiptBranch is the branch with the newest receipt of an isolated environment: the one that the home imported, or the
 // one that the site wrote.
 func ReceiptBranch(environment string) string { return receiptPrefix + environment }
@@ -44,9 +40,9 @@ func isolatedPrefixes(f *fleet.Fleet) []string {
 }
 
 // Elsewhere reports whether the cluster branches of an environment move on a site, and not in the repository with these
-// branches.
+// branches. The site is the repository that has a branch with what bundles brought.
 func Elsewhere(e fleet.Environment, refs map[string]gitstore.Hash) bool {
-	return e.Isolated != nil && refs[IncomingBranch(e.Name)].IsZero()
+	return e.Isolated != nil && refs[incoming.Branch(e.Name)].IsZero()
 }
 
 // StoredReceipt is a receipt on a receipt branch.
@@ -148,8 +144,7 @@ func (s *snapshot) readSite(ctx context.Context, e fleet.Environment) (*site, er
 	case err != nil:
 		return nil, err
 	case stored == nil:
-		out.known.Unknown = fmt.Sprintf("no receipt of %s was imported: `sluice bundle receipt` writes one on its site, `sluice receipt import` imports it here",
-			e.Name)
+		out.known.Unknown = fmt.Sprintf("no receipt of %s was imported (`sluice receipt import`)", e.Name)
 		return out, nil
 	}
 	r, ahead := stored.OnClock(stored.At)
@@ -205,11 +200,11 @@ func (w *witness) examine(ctx context.Context) error {
 // foreignOn returns which branch of a site has a commit that its Sluice did not make; "" if none has.
 func foreignOn(r receipt.Receipt, branch string) string {
 	if r.Branch.Foreign != "" {
-		return fmt.Sprintf("%s of the site has a foreign commit %.10s: %s", branch, r.Branch.Commit, r.Branch.Foreign)
+		return fmt.Sprintf("the site says of its branch %s: %s", branch, r.Branch.Foreign)
 	}
 	for _, c := range r.Clusters {
 		if c.Branch.Foreign != "" {
-			return fmt.Sprintf("the branch of cluster %s has a foreign commit %.10s: %s", c.Name, c.Branch.Commit, c.Branch.Foreign)
+			return fmt.Sprintf("the site says of the branch of cluster %s: %s", c.Name, c.Branch.Foreign)
 		}
 	}
 	return ""

@@ -68,6 +68,7 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 	if err != nil {
 		return nil, err
 	}
+	out.Site = p.siteStatus(e.Name)
 	changed, err := p.commands.applyTo(ctx, e, &s, out)
 	if err != nil {
 		return nil, err

@@ -162,6 +162,8 @@ type Status struct {
 	Candidate   string   // tree of the proposal
 	Foreign     string
 	Plan        *Plan // of a dry run, what the proposal would do
+	// Site is what the site of an isolated environment runs; nil of others, and on the site itself.
+	Site *SiteStatus
 }
 
 // Settled reports whether another look at the environment would do nothing as long as no branch of the fleet moves:
@@ -169,7 +171,7 @@ type Status struct {
 // the forge or on checks.
 func (s *Status) Settled() bool {
 	d, r := &s.Decision, &s.Decision.Record
-	waits := s.due || s.Foreign != "" || d.WaitsFor != "" || !d.Next.IsZero() ||
+	waits := s.due || s.Site != nil || s.Foreign != "" || d.WaitsFor != "" || !d.Next.IsZero() ||
 		len(d.Freezes)+len(d.Frozen)+len(d.LeftOut)+len(d.Silent) > 0
 	held := r.Halt != nil || r.Rollback != nil || r.Request != nil || r.Opened != nil || len(r.Holds) > 0
 	acts := slices.ContainsFunc(d.Actions, func(a rollout.Action) bool { return a.Kind != rollout.Nothing })

@@ -24,6 +24,7 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	} else {
 		t.line("foreign", e.Foreign)
 	}
+	e.Site.write(t, e.Environment)
 	for _, r := range e.Refused {
 		t.line("refused", r)
 	}
@@ -51,6 +52,9 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
 		if g.Name == rollout.GateBranch && (foreign || d.WaitsFor == e.Environment+" waits: "+g.Reason) {
 			continue // another line says it
+		}
+		if g.Name == rollout.GateReceipt && e.Site != nil && g.Reason == e.Site.Reason {
+			continue
 		}
 		if g.Name != rollout.GateHalt && g.State != rollout.Green || g.Name == rollout.GateHold || e.Plan != nil {
 			t.line("gate", g.String())

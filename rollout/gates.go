@@ -19,7 +19,7 @@ type gatekeeper struct {
 func (x *gatekeeper) gates(w Proposal) []Gate {
 	gates := []Gate{x.branchGate(w), x.rolloutGates.haltGate()}
 	if site := x.s.Site; site != nil && site.Contradicts != "" { // an old receipt, or none, holds nothing up: what is promoted must reach the site first
-		gates = append(gates, site.gate(x.s.Now))
+		gates = append(gates, site.Gate(x.s.Now))
 	}
 	if g, ok := x.holdGate(w); ok && !w.Renders { // what is held stays at what it runs
 		gates = append(gates, g)
@@ -132,8 +132,8 @@ func (x *gatekeeper) upstreamGates(w Proposal) []Gate {
 	return gates
 }
 
-// foreignUpstreams returns gates for upstream environments whose branches have foreign commits, if promotion does not
-// wait for a person. Their next state is unknown.
+// foreignUpstreams returns gates for upstream environments whose branches have foreign commits, or whose receipts cannot
+// be believed, if promotion does not wait for a person. Their next state is unknown.
 func (x *gatekeeper) foreignUpstreams() []Gate {
 	if x.mode() == modeManual || x.rec.Request != nil {
 		return nil
@@ -142,6 +142,8 @@ func (x *gatekeeper) foreignUpstreams() []Gate {
 	for _, b := range x.s.Before {
 		if b.Foreign != "" {
 			out = append(out, Gate{Name: GateBefore + b.Name, State: Red, Reason: b.Foreign})
+		} else if g := b.receiptGate(x.s.Now); g.State != Green {
+			out = append(out, g)
 		}
 	}
 	return out
@@ -191,10 +193,8 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 	case b.Foreign != "":
 		g.State, g.Reason = Red, b.Foreign
 		return g
-	case b.Site != nil && b.Site.gate(x.s.Now).State != Green:
-		of := b.Site.gate(x.s.Now)
-		g.State, g.Reason, g.Since = of.State, b.Name+": "+of.Reason, of.Since
-		return g
+	case b.receiptGate(x.s.Now).State != Green:
+		return b.receiptGate(x.s.Now)
 	case b.Source.Empty() || watch == nil || len(watch.Ran) == 0:
 		g.Reason = b.Name + " runs nothing yet"
 		return g

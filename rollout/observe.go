@@ -165,7 +165,7 @@ func (x *observer) observeWaves() error {
 	if x.rec.Progress == nil || x.takingBack() {
 		return nil
 	}
-	if site := x.s.Site; site != nil && site.gate(x.s.Now).State != Green {
+	if site := x.s.Site; site != nil && site.Gate(x.s.Now).State != Green {
 		return nil
 	}
 	moved := len(x.movedClusters())

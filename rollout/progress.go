@@ -68,7 +68,7 @@ func (x *rollout) failure() (bool, error) {
 	if !p.Done.IsZero() || p.Rollback || x.rec.Halt != nil || p.Current == 0 {
 		return false, nil
 	}
-	if x.s.Site != nil && x.s.Site.gate(x.s.Now).State != Green {
+	if x.s.Site != nil && x.s.Site.Gate(x.s.Now).State != Green {
 		return false, nil // what the statuses are about is not known
 	}
 	gates := x.rolloutGates.healthGates()

@@ -169,7 +169,7 @@ func (x *rolloutGates) timeGates(overtakes bool) []Gate {
 // complete reports whether all waves have moved, baked, and are healthy.
 func (x *rolloutGates) complete() bool {
 	if s := x.s.Site; s != nil { // its own waves and bakes count
-		return s.gate(x.s.Now).State == Green && !s.Healthy.IsZero() && len(x.behind(x.names())) == 0 &&
+		return s.Gate(x.s.Now).State == Green && !s.Healthy.IsZero() && len(x.behind(x.names())) == 0 &&
 			(x.rec.Progress.Rollback || Holds(x.healthGates()))
 	}
 	for _, w := range x.waves {

@@ -54,9 +54,9 @@ func age(d time.Duration) string {
 	return text[:len(text)-len("0s")]
 }
 
-// gate says whether the receipt may be believed: red if it contradicts what this side made, unknown without a receipt
+// Gate says whether the receipt may be believed: red if it contradicts what this side made, unknown without a receipt
 // or with an old one.
-func (s *Site) gate(now time.Time) Gate {
+func (s *Site) Gate(now time.Time) Gate {
 	g := Gate{Name: GateReceipt, State: Green, Since: s.Made}
 	switch {
 	case s.Unknown != "":
@@ -73,7 +73,7 @@ func (s *Site) gate(now time.Time) Gate {
 
 // movesGate says why the branches of clusters that are behind do not move here.
 func (s *Site) movesGate(now time.Time) Gate {
-	if g := s.gate(now); g.State != Green {
+	if g := s.Gate(now); g.State != Green {
 		return g
 	}
 	g := Gate{Name: GateReceipt, State: Waiting, Since: s.Made}
@@ -90,7 +90,7 @@ func (s *Site) movesGate(now time.Time) Gate {
 
 // health judges what the site's record says; green leaves the judgement to the statuses.
 func (s *Site) health(now time.Time) judged {
-	if g := s.gate(now); g.State != Green {
+	if g := s.Gate(now); g.State != Green {
 		return judged{g.State, g.Reason}
 	}
 	if h := s.Halt; h != nil && h.By == "" {
@@ -134,4 +134,16 @@ func (b Upstream) held(now time.Time) string {
 		return b.asOf(now)
 	}
 	return ": " + b.Site.movesGate(now).Reason
+}
+
+// receiptGate is the gate of an upstream environment whose receipt cannot be believed; it is green for others.
+func (b Upstream) receiptGate(now time.Time) Gate {
+	g := Gate{Name: GateBefore + b.Name, State: Green}
+	if b.Site == nil {
+		return g
+	}
+	if of := b.Site.Gate(now); of.State != Green {
+		g.State, g.Reason, g.Since = of.State, b.Name+": "+of.Reason, of.Since
+	}
+	return g
 }

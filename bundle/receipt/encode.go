@@ -20,7 +20,7 @@ var ErrInvalid = errors.New("not a valid receipt")
 
 var (
 	commitPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	namePattern   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$`)
 )
 
@@ -161,7 +161,7 @@ func (v *validator) branch(field string, b Branch) {
 	v.commit(field+".source", b.Source, true)
 	v.time(field+".since", b.Since, b.Commit == "")
 	v.text(field+".foreign", b.Foreign)
-	if b.Commit == "" && b != (Branch{}) {
+	if b.Commit == "" && b.Tree+b.Source != "" {
 		v.failf("%s: it describes a branch that does not exist", field)
 	}
 }

@@ -18,7 +18,7 @@ const maxImport = 1 << 20
 type Import struct {
 	At time.Time `json:"at"`
 	By string    `json:"by,omitempty"`
-	// Manifest is the digest of the signed manifest: sha256:…
+	// Manifest is the SHA-256 of the signed manifest, in hexadecimal digits.
 	Manifest string `json:"manifest"`
 	// Signers are the identities whose signatures counted.
 	Signers []string `json:"signers,omitempty"`

@@ -59,7 +59,7 @@ type Receipt struct {
 // Bundle identifies a bundle.
 type Bundle struct {
 	Sequence int64  `json:"sequence"`
-	Digest   string `json:"digest"` // of its manifest: sha256:…
+	Digest   string `json:"digest"` // SHA-256 of its manifest, in hexadecimal digits
 }
 
 // Branch is what a branch of the site has.

@@ -108,6 +108,8 @@ func verbs() []verb {
 		{groupPromote, newFreeze},
 		{groupPromote, newUnfreeze},
 		{groupPromote, newRepair},
+		{groupPromote, newBundle},
+		{groupPromote, newReceipt},
 		{groupRun, newCI},
 		{groupRun, newServe},
 		{groupRun, newBootstrap},

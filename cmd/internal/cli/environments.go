@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gitops/sluice/bundle/incoming"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/promote"
@@ -204,7 +205,7 @@ func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name stri
 	case !ok:
 		return mustKnow("environment", name, environmentNames(f))
 	case promoted && len(e.After) == 0:
-		if refs, err := s.Branches.List(ctx, promote.IncomingBranch(name)); err != nil || promote.Promoted(*e, refs) {
+		if refs, err := s.Branches.List(ctx, incoming.Branch(name)); err != nil || promote.Promoted(*e, refs) {
 			return err
 		}
 		return usagef("%s follows the trunk: change or revert the commit on the trunk, and run `sluice hydrate --push`",

@@ -56,6 +56,11 @@ func (p *environmentFlags) history(ctx context.Context, o IO, environment string
 	if p.structured() {
 		return errors.Join(p.encode(o.Out, historyEntries(list)), err)
 	}
+	site, unread := promote.ReadSite(ctx, s.Hydrator, p.request(s, trunk), environment)
+	err = errors.Join(err, unread)
+	if site != nil {
+		fmt.Fprintln(o.Out, safetext.Line(site.String()))
+	}
 	return errors.Join(printHistory(o.Out, list), err)
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -36,6 +37,8 @@ type statusEntry struct {
 	Holds []holdEntry `json:"holds,omitempty"`
 	// Freezes that are in force.
 	Freezes []freezeEntry `json:"freezes,omitempty"`
+	// Receipt is what the site of an isolated environment says that it runs. It is absent for other environments.
+	Receipt *receiptEntry `json:"receipt,omitempty"`
 	// Gates of the next promotion.
 	Gates []gateEntry `json:"gates,omitempty"`
 	// WaveGates are the gates of the next move of cluster branches.
@@ -67,6 +70,45 @@ type clusterEntry struct {
 	Commit string `json:"commit"`
 	// Apps maps apps that run another source commit to it.
 	Apps map[string]string `json:"apps,omitempty"`
+}
+
+// receiptEntry is what the newest receipt of an isolated environment says.
+type receiptEntry struct {
+	// State says whether the receipt may be believed: red if it contradicts what this repository made, unknown without a
+	// receipt or with an old one.
+	State string `json:"state" jsonschema:"enum=green,enum=red,enum=unknown"`
+	// Reason of the state. It is absent if the state is green.
+	Reason string `json:"reason,omitempty"`
+	// Sequence is the number of the receipt. It is absent without a receipt, like everything below.
+	Sequence int64 `json:"sequence,omitempty"`
+	// Site is the name of the site.
+	Site string `json:"site,omitempty"`
+	// Made is when the site made it.
+	Made time.Time `json:"made,omitzero"`
+	// AgeSeconds is how old the receipt is.
+	AgeSeconds int64 `json:"ageSeconds,omitempty"`
+	// Bundle is the number of the bundle that the site imported last.
+	Bundle int64 `json:"bundle,omitempty"`
+	// Commit is the source commit that the site's environment branch has.
+	Commit string `json:"commit,omitempty"`
+	// Since is when the branch got it.
+	Since time.Time `json:"since,omitzero"`
+	// Healthy is since when the site's rollout is complete and healthy. It is absent if it is not.
+	Healthy time.Time `json:"healthy,omitzero"`
+	// Halt stops the environment on the site.
+	Halt *haltEntry `json:"halt,omitempty"`
+	// Freezes are in force on the site.
+	Freezes []freezeEntry `json:"freezes,omitempty"`
+	// Clusters are what the clusters have, by name.
+	Clusters map[string]receiptCluster `json:"clusters,omitempty"`
+}
+
+// receiptCluster is what the branch of a cluster has on the site.
+type receiptCluster struct {
+	// Tree is the tree of its branch. It is absent if there is no branch.
+	Tree string `json:"tree,omitempty"`
+	// Since is when the branch got it.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // haltEntry is a halt.
@@ -234,12 +276,7 @@ func entryOf(e *promote.Status) statusEntry {
 		}
 		one.Clusters[name] = clusterEntry(e.Source.Clusters[name])
 	}
-	if h := d.Record.Halt; h != nil {
-		one.Halt = &haltEntry{By: h.By, Reason: h.Reason, Since: h.At}
-		if h.By == "" {
-			one.Halt.By = "Sluice"
-		}
-	}
+	one.Halt = haltOf(d.Record.Halt)
 	for _, h := range d.Record.Holds {
 		one.Holds = append(one.Holds, holdEntry{
 			Cause: string(h.Cause), Commit: h.Source.Commit, Wave: h.Wave, Clusters: h.Clusters, Apps: h.Apps,
@@ -247,12 +284,7 @@ func entryOf(e *promote.Status) statusEntry {
 			Ends: h.Ends(e.Environment, "sluice"),
 		})
 	}
-	for _, f := range d.Freezes {
-		one.Freezes = append(one.Freezes, freezeEntry{
-			Cluster: f.Target, By: f.By, Reason: f.Reason, From: f.From,
-			Until: f.Until,
-		})
-	}
+	one.Freezes, one.Receipt = freezeEntries(d.Freezes), receiptOf(e.Site)
 	for _, s := range d.Silent {
 		one.Silent = append(one.Silent, silentEntry{
 			Cluster: s.Cluster, Apps: s.Apps, Status: s.Status, Since: s.Since,
@@ -266,4 +298,41 @@ func entryOf(e *promote.Status) statusEntry {
 		})
 	}
 	return one
+}
+
+func haltOf(h *rollout.Halt) *haltEntry {
+	if h == nil {
+		return nil
+	}
+	return &haltEntry{By: cmp.Or(h.By, "Sluice"), Reason: h.Reason, Since: h.At}
+}
+
+func freezeEntries(in []rollout.Freeze) []freezeEntry {
+	var out []freezeEntry
+	for _, f := range in {
+		out = append(out, freezeEntry{Cluster: f.Target, By: f.By, Reason: f.Reason, From: f.From, Until: f.Until})
+	}
+	return out
+}
+
+func receiptOf(s *promote.SiteStatus) *receiptEntry {
+	if s == nil {
+		return nil
+	}
+	out := &receiptEntry{
+		State: string(s.State), Reason: s.Reason, Sequence: s.Sequence, Site: s.Name, Made: s.Made, AgeSeconds: int64(s.Age.Seconds()),
+		Bundle: s.Bundle, Commit: s.Source.Commit, Since: s.Since, Healthy: s.Healthy, Halt: haltOf(s.Halt),
+		Freezes: freezeEntries(s.Freezes),
+	}
+	for name, c := range s.Clusters {
+		if out.Clusters == nil {
+			out.Clusters = map[string]receiptCluster{}
+		}
+		one := receiptCluster{Since: c.Since}
+		if !c.Tree.IsZero() {
+			one.Tree = c.Tree.String()
+		}
+		out.Clusters[name] = one
+	}
+	return out
 }
