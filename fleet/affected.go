@@ -150,8 +150,8 @@ func sameApp(x, y *App) bool {
 	if (x.each == nil) != (y.each == nil) || x.each != nil && !sameDescribed(x.each, y.each) {
 		return false
 	}
-	return sameWorkspace(x, y) && (x.doc.root == y.doc.root ||
-		x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered()))
+	return sameWorkspace(x, y) && (x.doc.root == y.doc.root && sameCatalog(x.catalog, y.catalog) ||
+		x.Dir == y.Dir && x.catalog.equal(y.catalog) && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered()))
 }
 
 // rendered returns the part of the spec that rendering depends on.
@@ -182,7 +182,7 @@ func appsNear(f *Fleet, paths []string) []*App {
 	}
 	var out []*App
 	for _, app := range f.Apps {
-		if app.workspace == nil || workspaces[app.workspace] {
+		if app.workspace == nil || workspaces[app.workspace] || app.catalog != nil && repositories[app.catalog.Repository] {
 			out = append(out, app)
 		}
 	}
@@ -214,10 +214,11 @@ func (a *affected) look(f *Fleet, apps []*App, changed *changes, reach Reach) {
 // layerFile parses a path of the conventional folders: [app dir/]layers/<layer>/[value/]…
 func (a *affected) layerFile(f *Fleet, apps []*App, p string) {
 	for _, app := range apps {
-		if app.Dir == "" || !strings.HasPrefix(p, app.Dir) {
-			continue
-		}
-		if rest, ok := strings.CutPrefix(p, app.Dir+"/layers/"); ok {
+		for _, dir := range app.dirs() {
+			rest, ok := strings.CutPrefix(p, dir+"/layers/")
+			if !ok {
+				continue
+			}
 			for _, c := range f.clustersOfLayer(rest) {
 				if f.Places(app, c) {
 					a.add(c, app)

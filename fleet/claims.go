@@ -80,6 +80,9 @@ func (f *Fleet) declaredIn(declared map[string]bool) {
 	for _, a := range f.Declared() {
 		declared[a.File] = true
 	}
+	for _, c := range f.Catalog {
+		declared[c.File] = true
+	}
 	for _, w := range f.Workspaces {
 		declared[w.File] = true
 		if dir := w.PolicyDir(); dir != "" {
@@ -110,7 +113,7 @@ func Readers(base, head *Fleet, file string, apps map[string]bool, reach Reach) 
 			if !apps[app.Name] {
 				continue
 			}
-			if some = append(some, app); app.File == file {
+			if some = append(some, app); app.File == file || app.catalog != nil && app.catalog.File == file {
 				a.addApp(f, app)
 			}
 		}
@@ -122,6 +125,9 @@ func Readers(base, head *Fleet, file string, apps map[string]bool, reach Reach) 
 	for _, f := range []*Fleet{base, head} {
 		for _, app := range f.Apps {
 			delete(declared, app.File)
+		}
+		for _, c := range f.Catalog {
+			delete(declared, c.File)
 		}
 	}
 	return a.found, declared[file]

@@ -131,7 +131,7 @@ func (d *decoder) object(n *yaml.Node) any {
 }
 
 func fileKinds() []string {
-	return []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository", "Workspace", "GateSet"}
+	return []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository", "Workspace", "GateSet", "CatalogApp"}
 }
 
 // newFile returns a pointer to an empty value of a kind's type; nil for an unknown kind.
@@ -151,6 +151,8 @@ func newFile(kind string) any {
 		return &WorkspaceFile{}
 	case "GateSet":
 		return &GateSetFile{}
+	case "CatalogApp":
+		return &CatalogFile{}
 	}
 	return nil
 }
@@ -328,7 +330,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		count := v.Type() == reflect.TypeFor[Amount]() && n.Tag == "!!int"
+		count := n.Tag == "!!int" && (v.Type() == reflect.TypeFor[Amount]() || v.Type() == reflect.TypeFor[CatalogVersion]())
 		if n.Tag != "!!str" && n.Tag != "!!timestamp" && !count {
 			d.errorf(n, fmt.Sprintf("put it in quotes: %q", n.Value), "%s must be a string", named(path))
 			return

@@ -118,9 +118,12 @@ type layerDir struct {
 }
 
 // bases are the folders of an app's layers, lowest precedence first. An app of a workspace cannot skip the layers of
-// the fleet.
+// the fleet and of the catalog.
 func bases(a *App, skipped bool) []layerDir {
 	out := []layerDir{{fleetWide: true}}
+	if a.catalog != nil && (!skipped || a.workspace != nil) {
+		out = append(out, layerDir{dir: a.catalog.dir})
+	}
 	if skipped {
 		return out
 	}

@@ -263,6 +263,9 @@ func (f *Fleet) linkRoots(apps []*App) []string {
 		if a.Dir != "" {
 			roots[path.Join(a.Dir, "layers")] = true
 		}
+		if a.catalog != nil {
+			roots[path.Join(a.catalog.dir, "layers")] = true
+		}
 		for _, s := range a.AllSources() {
 			if s.Helm != nil && s.Helm.VersionFrom != nil && s.Helm.VersionFrom.File != "" {
 				literal(a.root(), s.Helm.VersionFrom.File)

@@ -32,8 +32,9 @@ type Fleet struct {
 	Apps     []*App     // by name
 	// Repositories are the other repositories that the fleet takes content from, by name.
 	Repositories []*Repository
-	Workspaces   []*Workspace // by name
-	Detected     bool         // sluice.yaml does not exist: the importer wrote one for what it found
+	Workspaces   []*Workspace  // by name
+	Catalog      []*CatalogApp // by name, then version
+	Detected     bool          // sluice.yaml does not exist: the importer wrote one for what it found
 
 	tree        *linkTree        // with the content of other repositories in MountDir
 	unavailable map[string]error // why the content of a repository is not there
@@ -87,6 +88,7 @@ type App struct {
 	doc       document
 	refs      []reference       // in its strings
 	workspace *Workspace        // nil for an app of the fleet itself
+	catalog   *CatalogApp       // that the app is taken from; nil for none
 	imported  imported          // by cluster; nil for an app of the fleet's own
 	names     *strings.Replacer // of the fleet
 }
@@ -209,15 +211,17 @@ func (l *loader) load(ctx context.Context) {
 	files := l.fleet.Spec.Files
 	// An imported repository may use folders of these names for files of other tools, so only spec.files applies there.
 	clusterGlobs, appGlobs := []string{"clusters/*.yaml"}, []string{"apps/*/app.yaml"}
+	catalogGlobs := []string{catalogDir + "/*/*/" + catalogFile}
 	if len(l.fleet.Spec.Import) > 0 {
 		notRead(ctx, l, files.Clusters, filesClusters, clusterGlobs[0])
 		notRead(ctx, l, files.Apps, "spec.files.apps", appGlobs[0])
-		clusterGlobs, appGlobs = nil, nil
+		clusterGlobs, appGlobs, catalogGlobs = nil, nil, nil
 	}
 	l.repositoriesFrom(append(l.ownDocuments, l.read(ctx, []string{"repositories/*.yaml"}, "")...))
 	l.mount(ctx)
 	fleetChecks{l.findings, l.fleet, l.file}.layerRepositories()
 	l.sharedGates()
+	l.catalogFrom(l.read(ctx, catalogGlobs, ""))
 	tenancy{l}.workspacesFrom(append(l.ownDocuments, l.read(ctx, []string{"workspaces/*.yaml"}, "")...))
 	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), filesClusters)
 	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")

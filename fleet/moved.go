@@ -22,7 +22,7 @@ func Moved(f *Fleet, tree Tree, cache *Cache, edited, others []string) (*Fleet, 
 	}
 	out := &Fleet{
 		Name: f.Name, Spec: f.Spec, Clusters: f.Clusters, Apps: f.Apps, Repositories: f.Repositories,
-		Workspaces: f.Workspaces, Detected: f.Detected,
+		Workspaces: f.Workspaces, Catalog: f.Catalog, Detected: f.Detected,
 		tree: &linkTree{Tree: tree}, unavailable: f.unavailable, names: f.names, cache: cache, unread: f.unread,
 		classes: f.classes, clusters: f.clusters, apps: f.apps, repeated: f.repeated, signers: f.signers, basis: b, file: f.file,
 	}

@@ -295,6 +295,7 @@ func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 		Name: name, workspace: w, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc,
 		names: l.fleet.names,
 	}
+	l.fromCatalog(a)
 	if file.Spec.ForEach != nil {
 		l.repeat(a)
 	} else {

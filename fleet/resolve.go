@@ -281,13 +281,17 @@ func (s Source) clone() Source {
 
 // fillIn makes paths those of the fleet's tree, and uses the folder of app.yaml where none is given.
 func (s *Source) fillIn(a *App) {
+	root := a.root()
+	if s.shared {
+		root = ""
+	}
 	clean := func(p *string) {
 		if name := s.repository(); name != "" {
 			*p = mounted(name, *p)
 			return
 		}
 		if *p != "" {
-			*p = path.Join(a.root(), *p)
+			*p = path.Join(root, *p)
 		}
 		*p = path.Clean(cmp.Or(*p, a.Dir, "."))
 	}

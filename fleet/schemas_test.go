@@ -18,6 +18,7 @@ func Schemas(comments map[string]string) (map[string][]byte, error) {
 		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{},
 		"app.json": AppFile{}, "repository.json": RepositoryFile{},
 		"workspace.json": WorkspaceFile{}, "gateset.json": GateSetFile{},
+		"catalogapp.json": CatalogFile{},
 	} {
 		r := jsonschema.Reflector{
 			RequiredFromJSONSchemaTags: true,
@@ -66,6 +67,8 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 			{Type: "integer"},
 			{Type: "string", Pattern: "^[0-9]+%?$"},
 		}}
+	case reflect.TypeFor[CatalogVersion]():
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"}, {Type: "string"}}}
 	case reflect.TypeFor[Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: "^([0-9]+(\\.[0-9]+)?(ns|us|ms|s|m|h))+$"}
 	}

@@ -55,6 +55,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Delivery Delivery `json:"delivery,omitzero"`
 	// Gates are conditions of promotions that the organization writes, in another repository.
 	Gates GatesFrom `json:"gates,omitzero"`
+	// Catalog names folders of other repositories with apps to choose from, beside the folder catalog of this one.
+	Catalog []CatalogFrom `json:"catalog,omitempty"`
 	// Kinds says which custom kinds are cluster-scoped or namespaced, for kinds whose definition is not in the fleet.
 	Kinds Kinds `json:"kinds,omitzero"`
 	// Signers are lines in the form of Git's allowed-signers file: who may sign records and rendered commits. With it,

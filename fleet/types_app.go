@@ -26,6 +26,8 @@ type AppSpec struct {
 	Placement *Selector `json:"placement" jsonschema:"required"`
 	// ForEach renders the app once for each cluster that it describes.
 	ForEach *ForEach `json:"forEach,omitempty"`
+	// From takes what the app consists of from the catalog, instead of source and sources.
+	From *FromCatalog `json:"from,omitempty"`
 	// Source is what the app consists of.
 	Source *Source `json:"source,omitempty"`
 	// Sources are several, concatenated.
@@ -93,6 +95,8 @@ type Source struct {
 	Manifests *PathSource `json:"manifests,omitempty"`
 	// Objects come from an importer, never from a file of the fleet.
 	Objects *ObjectsSource `json:"-"`
+
+	shared bool // of the catalog: its paths do not begin in the folder of a workspace
 }
 
 // ObjectsSource are objects that an importer has rendered.

@@ -54,7 +54,9 @@ func (l *loader) appVariants(a *App) {
 		selector: l.selector(a.doc, spec.Placement, "spec", "placement"),
 		sources:  l.sources(a, spec.Source, spec.Sources, "spec"),
 	}
-	if len(a.base.sources) == 0 {
+	if a.catalog != nil {
+		a.base.sources = a.catalog.sources
+	} else if len(a.base.sources) == 0 && spec.From == nil {
 		l.errorf(a.doc, []string{"spec"}, "source: {helm: …} or {kustomize: …} or {manifests: …}",
 			"the app has no source")
 	}

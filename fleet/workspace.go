@@ -276,7 +276,7 @@ func sameWorkspace(x, y *App) bool {
 // confine refuses a source of a workspace's app that is outside of what the workspace may take.
 func (t Target) confine(s *Source) error {
 	w := t.App.workspace
-	if w == nil {
+	if w == nil || s.shared {
 		return nil
 	}
 	if name := s.repository(); name != "" && !slices.Contains(w.Spec.Sources.Repositories, name) {
@@ -321,11 +321,11 @@ func (t Target) MayUse(repo, chart string) error {
 }
 
 // MayRead reports whether a target may be rendered from a file of the fleet's tree. An app of a workspace reads only
-// the workspace's folder, the repositories that the workspace may name, and, for a component of the fleet's own layers,
-// what that reads.
+// the workspace's folder, the repositories that the workspace may name, what the catalog's version of the app is made of,
+// and, for a component of the fleet's own layers, what that reads.
 func (t Target) MayRead(name string) bool {
 	w := t.App.workspace
-	if w == nil || w.holds(name) {
+	if w == nil || w.holds(name) || t.App.catalog.holds(name) {
 		return true
 	}
 	return slices.ContainsFunc(w.Spec.Sources.Repositories, func(r string) bool {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/rollout"
@@ -67,6 +68,11 @@ func HostileFleet(s string) *Fleet {
 	return &Fleet{
 		Name: s, Trunk: s, Tip: commit, Version: s, Made: at, Environments: []*Environment{e}, Clusters: []*Cluster{c, plain},
 		Apps: []*App{a}, Labels: []string{s}, Problems: []string{s}, Warnings: []string{s}, Index: hostileIndex(s),
+		Catalog: []*fleet.CatalogApp{{Name: s, File: s, Repository: s, Spec: fleet.CatalogSpec{
+			Version: fleet.CatalogVersion(s), Description: s, Deprecated: s, Parameters: map[string]any{"properties": map[string]any{
+				s: map[string]any{"type": s, "description": s}, s + "2": map[string]any{"enum": []any{s}, "default": s},
+			}},
+		}}},
 		Reviews: true, MergeRequests: []MergeRequest{{
 			Number: 1, Title: s, URL: "javascript:" + s, Author: s, Target: s,
 			State: "open", Updated: at, Waits: s, Heads: []Head{{

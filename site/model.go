@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/report"
@@ -30,6 +31,7 @@ type Fleet struct {
 	Touched      Touched // by the commits of the trunk that promotions brought together
 	Images       Images
 	Sources      Sources
+	Catalog      []*fleet.CatalogApp // of the trunk, by name, then version
 
 	MergeRequests []MergeRequest // that were reviewed
 	Reviews       bool           // merge requests are reviewed here; without it there are no pages of them

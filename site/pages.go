@@ -89,7 +89,7 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	}
 	for _, name := range []string{
 		"overview", "promotions", "clusters", "cluster", "app", "conformance", "history",
-		"search", "merge-requests", "merge-request", "version",
+		"search", "merge-requests", "merge-request", "version", "catalog",
 	} {
 		t, err := template.New("layout.html").Funcs(functions(p)).ParseFS(templateFiles, "templates/layout.html",
 			"templates/parts.html", "templates/"+name+".html")
@@ -106,6 +106,9 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	})
 	p.add(Page{Path: "conformance.html", Title: "Conformance", template: "conformance", data: newConformance(f)})
 	p.add(Page{Path: "history.html", Title: "History", template: "history", data: newHistory(f)})
+	if len(f.Catalog) > 0 {
+		p.add(Page{Path: catalogPath, Title: "Catalog", template: "catalog", data: newCatalog(f)})
+	}
 	found := newSearch(f)
 	p.add(Page{Path: searchPath, Title: "Search", template: "search", data: found})
 	if f.Reviews {
@@ -224,6 +227,7 @@ func functions(p *Pages) template.FuncMap {
 			return out
 		},
 		"image":       func(text string) Fact { return Fact{index.Image, text} },
+		"charted":     func(text string) Fact { return Fact{index.Chart, text} },
 		"fact":        func(kind index.Kind, text string) Fact { return Fact{kind, text} },
 		"versionPage": p.versionPage,
 		"textPage": func(text string) string {
@@ -304,7 +308,11 @@ func navigation(f *Fleet) []link {
 		{"clusters.html", "Clusters", "c"},
 		{"conformance.html", "Conformance", "f"},
 		{"history.html", "History", "h"},
+		{catalogPath, "Catalog", "a"},
 		{"search.html", "Search", "s"},
+	}
+	if len(f.Catalog) == 0 {
+		out = slices.DeleteFunc(out, func(l link) bool { return l.Path == catalogPath })
 	}
 	if !f.Reviews {
 		out = slices.DeleteFunc(out, func(l link) bool { return l.Path == mergeRequestsPath })

@@ -55,6 +55,7 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 		out: &Fleet{
 			Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now,
 			Problems: slices.Clone(r.Problems), Images: Images{}, Sources: Sources{},
+			Catalog: f.Catalog,
 		},
 	}
 	b.files(problems)

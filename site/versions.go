@@ -40,6 +40,8 @@ func (v *version) Words() string {
 	switch {
 	case v.Kind == index.Image:
 		return "Image"
+	case strings.HasPrefix(v.Text, "catalog/"):
+		return "App of the catalog"
 	case strings.Contains(v.Text, " "):
 		return "Chart"
 	}

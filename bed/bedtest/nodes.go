@@ -159,7 +159,7 @@ func writeStages(from, to string) error {
 	}
 	var all bytes.Buffer
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		data, err := os.ReadFile(file) //nolint:gosec // of the bed
 		if err != nil {
 			return fmt.Errorf("stages of kwok: %w", err)
 		}

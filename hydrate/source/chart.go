@@ -181,13 +181,17 @@ func (c *contents) defaults(h *fleet.HelmSource) (explain.Defaults, error) {
 	return explain.Defaults{File: file, Data: data}, nil
 }
 
-// Versions describes each source of a target: a chart with its version, or a path.
+// Versions describes each source of a target: a chart with its version, or a path. For an app from the catalog, its name and
+// version there come first: "catalog/postgres 3".
 func (v *View) Versions(t fleet.Target) ([]string, error) {
 	resolved, err := v.Fleet.Resolve(t)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
+	if c := t.App.From(); c != nil {
+		out = append(out, c.String())
+	}
 	for _, s := range resolved.Sources {
 		switch {
 		case s.Helm != nil && s.Helm.Chart != "":

@@ -100,6 +100,7 @@ func verbs() []verb {
 		{groupPromote, newGate},
 		{groupFleet, newSite},
 		{groupFleet, newConform},
+		{groupFleet, newCatalog},
 		{groupPromote, newPromote},
 		{groupPromote, newApprove},
 		{groupPromote, newRollback},

@@ -30,6 +30,7 @@ func addCompletions(root *cobra.Command, o IO) {
 		n.of(func(f *fleetNames) []string { return f.Waves })
 	promoted := n.of(func(f *fleetNames) []string { return f.Promoted })
 	targets := n.of(func(f *fleetNames) []string { return slices.Concat(f.Promoted, f.PromotedClusters) })
+	catalog := n.of(func(f *fleetNames) []string { return f.Catalog })
 	classes := n.of(func(f *fleetNames) []string { return f.Classes })
 	flags := map[string]completion{
 		"cluster": clusters, "class": classes, "app": apps,
@@ -46,7 +47,8 @@ func addCompletions(root *cobra.Command, o IO) {
 		"status": first(environments), "history": first(environments), "freeze": first(targets),
 		"unfreeze": first(targets),
 		"diff":     first(n.spans), "affected": first(n.spans), "check": first(n.revisions),
-		"init": first(completeFolders),
+		"catalog": first(catalog),
+		"init":    first(completeFolders),
 	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -193,10 +195,12 @@ type fleetNames struct {
 	// environments that do not follow the trunk, and their clusters
 	Promoted, PromotedClusters []string
 	Classes                    []string // of clusters
+	Catalog                    []string
 }
 
 func namesOf(f *fleet.Fleet) fleetNames {
 	out := fleetNames{
+		Catalog:  catalogNames(f),
 		Clusters: clusterNames(f), Apps: appNames(f), Workspaces: workspaceNames(f),
 		Environments: environmentNames(f), Waves: waveNames(f), Classes: classNames(f),
 	}
