@@ -40,6 +40,15 @@ func (s *Store) WriteThin(ctx context.Context, to io.Writer, ranges ...Range) (i
 			}
 		}
 	}
+	needed := make([]Hash, 0, 2*len(l.order))
+	for _, o := range l.order {
+		if needed = append(needed, o.hash); !o.base.IsZero() {
+			needed = append(needed, o.base)
+		}
+	}
+	if err := s.Ensure(ctx, needed...); err != nil {
+		return 0, err
+	}
 	out, err := pack.NewThin(to, len(l.order))
 	if err != nil {
 		return 0, err

@@ -22,7 +22,7 @@ func newSite(t *testing.T, promotion string) *siteStage {
 	t.Helper()
 	s := &siteStage{stage: newStage(t, promotion)}
 	s.Git("branch", "-m", "env/prod", "home/prod")
-	for _, line := range strings.Fields(s.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/cluster/")) {
+	for line := range strings.FieldsSeq(s.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/cluster/")) {
 		if strings.Contains(s.Git("log", "-1", "--format=%B", line), "Sluice-Environment: prod") {
 			s.Git("branch", "-q", "-D", line)
 		}

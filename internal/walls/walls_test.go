@@ -130,6 +130,7 @@ func forbidden() map[string][]string {
 		"policy/schemas":   own("renderer/helm", "renderer/kustomize", "renderer/worker"),
 
 		"bundle/receipt": append(own("gitstore", "fleet", "rollout", "bundle/envelope"), goGit, "net/http", "os/exec"),
+		"bundle":         own("report", "site", "bot", "service", "review", "hydrate/verify", "hydrate/compare"),
 		"bundle/envelope": append(own("renderer/helm", "renderer/fetch", "gitstore", "fleet", "hydrate"), goGit, helm,
 			"os/exec"),
 

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/bundle"
+	"github.com/sluice-gitops/sluice/bundle/envelope"
+	"github.com/sluice-gitops/sluice/bundle/incoming"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+)
+
+func newBundleInspect(o IO) *cobra.Command {
+	var trust envelopeTrust
+	var html string
+	c := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Show what a bundle says, and who signed it",
+		Long: `Shows what a bundle brings and why, after it has checked its form, sizes and digests. It needs no key and no repository. With
+--signers, it says whose signatures count. Without, nothing that it shows is proven.
+
+Exit status: 0 if the file is a bundle; 1 if it is damaged or altered.`,
+		Example: "  sluice bundle inspect gov-0042.sluice\n  sluice bundle inspect gov-0042.sluice --signers signers.yaml",
+		Args:    exactArgs("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			e, err := openEnvelope(args[0])
+			if err != nil {
+				return err
+			}
+			defer e.close()
+			contents, err := bundle.ReadContents(e.Envelope)
+			if err != nil {
+				return fmt.Errorf("%s: %w", e.name, err)
+			}
+			if html != "" {
+				images, err := bundle.ReadImages(e.Envelope)
+				if err != nil {
+					return fmt.Errorf("%s: %w", e.name, err)
+				}
+				if err := bundlePage(html, e.Manifest, e.Digest, e.Size, contents, images); err != nil {
+					return err
+				}
+			}
+			printContents(o.Out, e.Manifest, e.Digest, contents)
+			if trust.file == "" {
+				fmt.Fprintf(o.Out, "signatures: %d, not verified (--signers FILE verifies them)\n", len(e.Signatures))
+				return nil
+			}
+			verdict, err := trust.verified(e.Envelope)
+			if err != nil && !errors.Is(err, envelope.ErrUntrusted) {
+				return err
+			}
+			printVerdict(o.Out, verdict, err)
+			return nil
+		},
+	}
+	trust.flag(c.Flags())
+	c.Flags().StringVar(&html, "html-file", "", "also write the content of the bundle as one HTML page to this `file`")
+	return c
+}
+
+func printVerdict(w io.Writer, v envelope.Verdict, err error) {
+	for i, s := range v.Signatures {
+		if s.By != "" {
+			fmt.Fprintf(w, "signature %d: %s\n", i+1, quoted(s.By))
+		} else {
+			fmt.Fprintf(w, "signature %d: does not count: %s\n", i+1, quoted(s.Problem))
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(w, "verdict: %s\n", quoted(err.Error()))
+		return
+	}
+	fmt.Fprintf(w, "verdict: trusted, %d of %d required signers signed it\n", len(v.Names), v.Threshold)
+}
+
+func newBundleVerify(o IO) *cobra.Command {
+	var trust envelopeTrust
+	c := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Check the form, the digests and the signers of a bundle",
+		Long: `Checks the form, sizes and digests of a bundle, and that enough of the signers signed it who count at this side. It needs no
+repository.
+
+Exit status: 0 if the bundle is trusted; 1 if it is not.`,
+		Example: "  sluice bundle verify gov-0042.sluice --signers signers.yaml",
+		Args:    exactArgs("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			e, err := openEnvelope(args[0])
+			if err != nil {
+				return err
+			}
+			defer e.close()
+			if _, err := bundle.ReadContents(e.Envelope); err != nil {
+				return fmt.Errorf("%s: %w", e.name, err)
+			}
+			verdict, err := trust.verified(e.Envelope)
+			if err != nil {
+				return fmt.Errorf("%s: %w", e.name, err)
+			}
+			printVerdict(o.Out, verdict, nil)
+			return nil
+		},
+	}
+	trust.flag(c.Flags())
+	return c
+}
+
+type bundleImportOptions struct {
+	promotionFlags
+	trust envelopeTrust
+	trunk gitstore.Commit // of the site; zero if it has none. site sets it
+}
+
+// site opens the repository of a site. It need not have a trunk yet: the first bundle can bring it.
+func (x *bundleImportOptions) site(ctx context.Context, o IO) (*app.Session, bundle.Site, *fleet.Fleet, error) {
+	if err := x.signing.sign(o, &x.Options); err != nil {
+		return nil, bundle.Site{}, nil, err
+	}
+	s, err := app.Open(ctx, o.Env, x.Options, x.progress(o))
+	if err != nil {
+		return nil, bundle.Site{}, nil, err
+	}
+	out := bundle.Site{Store: s.Store, Signer: x.Signer, Version: app.Version(), Now: time.Now()}
+	var f *fleet.Fleet
+	_, err = trunkOf(ctx, s, !x.local)
+	switch {
+	case err == nil:
+		opened, commit, err := x.prepare(ctx, o, s)
+		if err != nil {
+			s.Close()
+			return nil, out, nil, err
+		}
+		s, x.trunk = opened, commit
+		if f, _, err = s.Fleet(ctx, commit.Tree); err != nil {
+			s.Close()
+			return nil, out, nil, err
+		}
+		out.Branches, out.Trunk, out.Allowed, out.Committer = s.Branches, f.Spec.Trunk, f.Signers(), branch.Committer(f.Spec.Output.Committer)
+	default:
+		branches, failed := x.emptySite(ctx, s)
+		if failed != nil || branches == nil {
+			s.Close()
+			return nil, out, nil, errors.Join(failed, err)
+		}
+		out.Branches = branches
+	}
+	return s, out, f, nil
+}
+
+// emptySite returns the branches of a repository that has none; nil if it has some.
+func (x *bundleImportOptions) emptySite(ctx context.Context, s *app.Session) (gitstore.Branches, error) {
+	branches := s.Store.Local()
+	if !x.local || s.IsURL() {
+		var err error
+		if branches, err = s.SourceRemote(x.remote); err != nil {
+			return nil, err
+		}
+	}
+	refs, err := branches.List(ctx, "")
+	if err != nil || len(refs) > 0 {
+		return nil, err
+	}
+	return branches, nil
+}
+
+func (x *bundleImportOptions) flagsOf(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&x.remote, "remote", "origin", "`name` of the remote that has the branches")
+	f.BoolVar(&x.local, "local", false, "work on the branches of this clone")
+	x.trust.flag(f)
+}
+
+func newBundleImport(o IO) *cobra.Command {
+	var x bundleImportOptions
+	c := &cobra.Command{
+		Use:   "import FILE|FOLDER",
+		Short: "Import a bundle at its site, as a proposal",
+		Long: `Verifies a bundle by the site's own list of signers, checks that it follows from what the site imported before, and that it has
+the objects of its branches and no others. Then it moves sluice/incoming/ENVIRONMENT and, if the bundle brings it, the trunk. It
+moves no branch of a cluster and not the environment branch: "sluice promote ENVIRONMENT" and the service do that, by the gates,
+windows, approvals and freezes of the site.
+
+Of a folder, it imports all bundles in their order. A bundle that the site has already is left out.
+
+It refuses a bundle that builds on one that the site lacks, an older one, one of another home, one that goes back and does not say
+so, and one that rewrites history.
+
+Exit status: 0 if the site has the bundle; 1 if it was refused.`,
+		Example: "  sluice bundle import gov-0042.sluice --signers signers.yaml\n  sluice bundle import /media/stick/ --signers signers.yaml",
+		Args:    exactArgs("FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := x.check(); err != nil {
+				return err
+			}
+			return x.run(c.Context(), o, args[0])
+		},
+	}
+	x.readFlags(c)
+	x.flagsOf(c)
+	x.signing.flag(c.Flags())
+	return c
+}
+
+func (x *bundleImportOptions) run(ctx context.Context, o IO, name string) error {
+	files, err := envelopes(ctx, name, envelope.Bundle)
+	defer func() {
+		for _, f := range files {
+			f.close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := x.importOne(ctx, o, f, len(files) > 1); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// importOne imports a bundle. Of a folder, one that is older than the last import is left out.
+func (x *bundleImportOptions) importOne(ctx context.Context, o IO, f *openedFile, many bool) error {
+	verdict, err := x.trust.verified(f.Envelope)
+	if err != nil {
+		return err
+	}
+	s, site, _, err := x.site(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	opened, err := bundle.Open(ctx, site, f.Envelope)
+	if known, ok := errors.AsType[*bundle.KnownError](err); ok && (many || known.Newest) {
+		fmt.Fprintf(o.Out, "bundle %d for %s: imported already\n", f.Sequence, f.Environment)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	got, err := bundle.Import(ctx, site, opened)
+	if err != nil {
+		return err
+	}
+	printVerdict(o.Out, verdict, nil)
+	fmt.Fprintf(o.Out, "bundle %d for %s: imported to %s (source %.10s)\n", got.Sequence, got.Environment, incoming.Branch(got.Environment),
+		opened.Source)
+	for _, m := range opened.Moves {
+		fmt.Fprintf(o.Out, "%s moved to %s\n", quoted(m.Branch), m.New.Short())
+	}
+	fmt.Fprintf(o.Out, "next: sluice promote %s\n", got.Environment)
+	return nil
+}
