@@ -147,6 +147,11 @@ func (s *snapshot) readSite(ctx context.Context, e fleet.Environment) (*site, er
 		out.known.Unknown = fmt.Sprintf("no receipt of %s was imported (`sluice receipt import`)", e.Name)
 		return out, nil
 	}
+	if last := s.records.known[e.Name].Receipt; stored.Sequence < last && stored.Restored == "" {
+		out.known.Unknown = fmt.Sprintf("somebody set %s back: it has receipt %d, and had receipt %d before: import the newest receipt again",
+			ReceiptBranch(e.Name), stored.Sequence, last)
+		return out, nil
+	}
 	r, ahead := stored.OnClock(stored.At)
 	out.receipt = &r
 	out.known.Made, out.known.Sequence, out.known.ClockAhead = r.Made, r.Sequence, ahead

@@ -146,8 +146,11 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 	if s.Running.Foreign == "" {
 		s.Record.Tip = s.Running.Commit // "" with --recreate: any commit may come next
 	}
-	if o.sites[e] != nil {
+	if site := o.sites[e]; site != nil {
 		s.Record.Tips = nil
+		if site.known.Unknown == "" {
+			s.Record.Receipt = site.known.Sequence
+		}
 		return nil
 	}
 	tips := map[string]string{}

@@ -54,6 +54,9 @@ type Record struct {
 	// Tips are the commits of the cluster branches that existed at the last observation, by cluster. A commit is empty
 	// if an earlier version observed the branch.
 	Tips map[string]string `yaml:"tips,omitempty"`
+	// Receipt is the number of the newest receipt of an isolated environment at the last observation, so that an older one
+	// in its place is noticed.
+	Receipt int64 `yaml:"receipt,omitempty"`
 	// oldest first; only for display, no decision reads them
 	Commands []PastCommand `yaml:"commands,omitempty"`
 	// Failed was written by earlier versions. DecodeRecord converts it to holds.
