@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -427,6 +428,9 @@ func (l *loader) checkValues(doc document, at []string, c *CatalogApp, err error
 	var names []string
 	for _, p := range c.Parameters() {
 		names = append(names, p.Name)
+	}
+	if k, ok := invalid.ErrorKind.(*kind.AdditionalProperties); ok {
+		slices.Sort(k.Properties) // the validator's order differs between runs
 	}
 	name := strings.Join(append([]string{"values"}, invalid.InstanceLocation...), ".")
 	l.errorf(doc, append(slices.Clone(at), invalid.InstanceLocation...), "parameters: "+cmp.Or(strings.Join(names, ", "), "none"),

@@ -75,8 +75,8 @@ func TestLimitOfBetween(t *testing.T) {
 	if got, err := s.Between(t.Context(), from, to, 3); err != nil || len(got) != 3 || got[0].Hash.IsZero() {
 		t.Errorf("the result of Between is %v, the error is %v", got, err)
 	}
-	if got, err := s.Between(t.Context(), from, to, 2); err == nil || got != nil ||
-		!strings.Contains(err.Error(), "more than 2 commits between") {
+	if got, err := s.Between(t.Context(), from, to, 2); !errors.Is(err, ErrTooManyCommits) || got != nil ||
+		!strings.Contains(err.Error(), "more than 2 between") {
 		t.Errorf("the result of Between is %v, the error is %v", got, err)
 	}
 	for _, pair := range [][2]Hash{{to, to}, {to, from}} {

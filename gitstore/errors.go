@@ -21,6 +21,8 @@ var (
 	ErrUnrelated = fmt.Errorf("%w: both histories are complete", ErrNotFound)
 	// ErrShallow means that the answer needs history that this repository lacks and that no remote provides.
 	ErrShallow = errors.New("the local history is incomplete: run `git fetch --unshallow` and try again")
+	// ErrTooManyCommits means that two histories differ by more commits than the caller wants.
+	ErrTooManyCommits = errors.New("too many commits")
 	// ErrDamaged matches every *DamagedError.
 	ErrDamaged = pack.ErrDamaged
 	// ErrRefused matches every *RefusedError.

@@ -73,8 +73,8 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 const maxBetween = 20_000
 
 // Between returns the commits that to contains and from does not, the newest first. It fetches history that a shallow
-// clone lacks. It returns ErrShallow if that is not possible and the local history does not suffice, and an error if
-// there are more than most. It leaves none out; where a commit is older than its parent by its date, the list can have
+// clone lacks. It returns ErrShallow if that is not possible and the local history does not suffice, and
+// ErrTooManyCommits if there are more than most. It leaves none out; where a commit is older than its parent by its date, the list can have
 // some that from contains too.
 func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit, error) {
 	if from == to {
@@ -101,7 +101,7 @@ func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit,
 			return nil, err
 		}
 		if out = append(out, c); len(out) > most {
-			return nil, fmt.Errorf("there are more than %d commits between %s and %s", most, from.Short(), to.Short())
+			return nil, fmt.Errorf("%w: more than %d between %s and %s", ErrTooManyCommits, most, from.Short(), to.Short())
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Commit) int {
@@ -180,7 +180,7 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 	var bases []Hash
 	for w.interesting() {
 		if w.most > 0 && len(w.flags) > w.most {
-			return nil, fmt.Errorf("the histories of %s and %s differ by more than %d commits", a.Short(), b.Short(),
+			return nil, fmt.Errorf("%w: the histories of %s and %s differ by more than %d", ErrTooManyCommits, a.Short(), b.Short(),
 				w.most)
 		}
 		c, common, err := w.next(ctx)

@@ -1,7 +1,10 @@
 package promote
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
@@ -58,7 +61,10 @@ func (a *authors) between(ctx context.Context, from, to rollout.Source) (names [
 	names = []string{}
 	for _, c := range brought {
 		some, err := authorsOf(ctx, a.hydrator.Store, c)
-		if err != nil {
+		switch {
+		case errors.Is(err, gitstore.ErrTooManyCommits):
+			unknown = err.Error()
+		case err != nil:
 			return nil, "", err
 		}
 		names = append(names, some...)
@@ -66,44 +72,36 @@ func (a *authors) between(ctx context.Context, from, to rollout.Source) (names [
 	if a.request.Adapters.Authors != nil {
 		some, err := a.request.Adapters.Authors.Authors(ctx, brought)
 		if err != nil {
-			unknown = err.Error()
+			unknown = cmp.Or(unknown, err.Error())
 		}
 		names = append(names, some...)
 	}
 	return names, unknown, ctx.Err()
 }
 
+// maxMerged is the most commits of one merge whose authors are read.
+const maxMerged = 10_000
+
 // authorsOf returns the authors of a commit of the trunk, or of the commits that a merge brought. Merging a change does
-// not make somebody its author.
+// not make somebody its author. The error is a gitstore.ErrTooManyCommits if a merge brought more than maxMerged.
 func authorsOf(ctx context.Context, store *gitstore.Store, c gitstore.Commit) ([]string, error) {
 	if len(c.Parents) < 2 {
 		return []string{c.Author.Email, c.Author.Name}, nil
 	}
-	const most = 250
 	var out []string
-	seen := map[gitstore.Hash]bool{}
-	for todo := slices.Clone(c.Parents[1:]); len(todo) > 0 && len(seen) < most; todo = todo[1:] {
-		if seen[todo[0]] {
-			continue
-		}
-		seen[todo[0]] = true
-		known, err := store.IsAncestor(ctx, todo[0], c.Parents[0])
-		if err != nil && !unknownHistory(err) {
-			return nil, err
-		} else if known {
-			continue
-		}
-		one, err := store.Commit(ctx, todo[0])
-		if unknownHistory(err) {
+	for _, parent := range c.Parents[1:] {
+		brought, err := store.Between(ctx, c.Parents[0], parent, maxMerged)
+		switch {
+		case unknownHistory(err):
 			out = append(out, c.Author.Email, c.Author.Name) // the commits that it brought are not in this clone
-			continue
-		} else if err != nil {
-			return nil, err
+		case err != nil:
+			return nil, fmt.Errorf("authors of the merge %s: %w", c.Hash.Short(), err)
 		}
-		if len(one.Parents) < 2 {
-			out = append(out, one.Author.Email, one.Author.Name)
+		for _, one := range brought {
+			if len(one.Parents) < 2 {
+				out = append(out, one.Author.Email, one.Author.Name)
+			}
 		}
-		todo = append(todo, one.Parents...)
 	}
 	return out, nil
 }

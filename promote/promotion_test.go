@@ -2,6 +2,7 @@ package promote_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,36 @@ func TestApprovalInTheSecondOfALanding(t *testing.T) {
 		if wants(t, "prod", []string{s.runs()}, want); len(refused) > 0 {
 			t.Error(refused)
 		}
+	}
+}
+
+// TestLongMerge: an author whose commit is far back in a merge cannot approve it.
+func TestLongMerge(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto, approvers: {users: [mia], count: 1}")
+	tree := s.Git("rev-parse", "HEAD^{tree}")
+	var script strings.Builder
+	for i := range 300 {
+		author := "ada"
+		if i == 0 {
+			author = "mia"
+		}
+		fmt.Fprintf(&script, "commit refs/heads/long\nmark :%[1]d\nauthor %[2]s <%[2]s@example.com> 1767225600 +0000\n"+
+			"committer ada <ada@example.com> 1767225600 +0000\ndata 1\nx\n", i+1, author)
+		if i == 0 {
+			fmt.Fprintf(&script, "from %s\n", s.Git("rev-parse", "HEAD"))
+		}
+		script.WriteString("\n")
+	}
+	s.Pipe(script.String(), "fast-import", "--quiet")
+	s.Git("reset", "-q", "--hard", s.Git("commit-tree", "-p", "HEAD", "-p", "long", "-m", "Merge long", tree))
+	s.release("one")
+	before := s.Git("for-each-ref", "refs/heads/env/prod")
+	s.look(nil)
+	_, refused := s.look(nil, ordered(rollout.EventApprove, "a", nil))
+	wants(t, "refused", refused, "is an author of what it brings")
+	if s.Git("for-each-ref", "refs/heads/env/prod") != before {
+		t.Error("it was approved by an author")
 	}
 }
 

@@ -44,7 +44,11 @@ func ReadKeys(snapshot *gitstore.Snapshot, file string, private session.Artifact
 		return nil, fmt.Errorf("spec.output.oci.key: %s is not a public key in PEM form, as `cosign public-key` prints it", file)
 	}
 	out := &Keys{trusted: signature.Signer{Name: "artifacts", File: file, Key: text}}
-	if len(private.PEM) == 0 {
+	switch {
+	case private.Err != nil:
+		out.missing = "artifacts are signed (spec.output.oci.key), and the private key cannot be read: " + private.Err.Error()
+		return out, nil
+	case len(private.PEM) == 0:
 		out.missing = "artifacts are signed (spec.output.oci.key), and this run has no private key: set " + private.Name
 		return out, nil
 	}

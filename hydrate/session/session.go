@@ -91,6 +91,7 @@ type Runtime struct {
 type ArtifactKey struct {
 	PEM, Password []byte
 	Name          string // of the environment variable that gives it, for messages
+	Err           error  // why it cannot be read; nil if it can, or if there is none
 }
 
 // Images knows which images exist. *fetch.Fetcher implements it; see there for the errors.

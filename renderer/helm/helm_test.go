@@ -59,8 +59,12 @@ func TestSchemasReachNothingBeyondThemselves(t *testing.T) {
 			"schema":    {`{"$schema": "https://127.0.0.1:1/meta.json"}`, "https://127.0.0.1:1/meta.json"},
 			"no schema": {`{"properties": 5}`, "values.schema.json"},
 			"violated":  {`{"properties": {"a": {"type": "integer"}}}`, ": a: got string, want integer"},
+			"unknown": {
+				`{"properties": {"z": {}}, "additionalProperties": false}`,
+				"additional properties 'a', 'b', 'c', 'd', 'e' not allowed",
+			},
 		} {
-			chart := chartOf(t, v, "values.schema.json", c.schema, "values.yaml", "a: text\n")
+			chart := chartOf(t, v, "values.schema.json", c.schema, "values.yaml", "e: 1\na: text\nd: 1\nb: 1\nc: 1\n")
 			_, err := chart.Render(t.Context(), options(nil))
 			switch {
 			case c.want == "" && err != nil:

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -82,6 +83,9 @@ func (e *SchemaError) add(chart string, above []string, err error) {
 		return
 	}
 	path := append(slices.Clip(above), invalid.InstanceLocation...)
+	if k, ok := invalid.ErrorKind.(*kind.AdditionalProperties); ok {
+		slices.Sort(k.Properties) // the validator's order differs between runs, and equal failures of targets are one
+	}
 	text := invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 	if !slices.ContainsFunc(e.Failures, func(f SchemaFailure) bool {
 		return f.Message == text &&

@@ -81,12 +81,8 @@ func (e Environment) runtime() (session.Runtime, error) {
 	if err != nil {
 		return session.Runtime{}, err
 	}
-	key, err := e.artifactKey()
-	if err != nil {
-		return session.Runtime{}, err
-	}
 	r := session.Runtime{
-		ArtifactKey: key,
+		ArtifactKey: e.artifactKey(),
 		Git:         git, Output: session.OutputCredential{Auth: auth, Host: e.Getenv(output + "HOST"), Prefix: output},
 		Hosts:  e.hostAuth,
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
@@ -100,8 +96,9 @@ func (e Environment) runtime() (session.Runtime, error) {
 	return r, nil
 }
 
-// artifactKey reads the private key that signs artifacts: a file, or the variable itself.
-func (e Environment) artifactKey() (session.ArtifactKey, error) {
+// artifactKey reads the private key that signs artifacts: a file, or the variable itself. Most commands need none, so that an
+// error is a part of it.
+func (e Environment) artifactKey() session.ArtifactKey {
 	const name = "SLUICE_COSIGN_KEY"
 	out := session.ArtifactKey{
 		Name: name + "_FILE", PEM: []byte(e.Getenv(name)), Password: []byte(e.Getenv("SLUICE_COSIGN_PASSWORD")),
@@ -110,17 +107,17 @@ func (e Environment) artifactKey() (session.ArtifactKey, error) {
 		out.Name = name
 	}
 	file := e.Getenv(name + "_FILE")
-	if file == "" {
-		return out, nil
+	switch {
+	case file == "":
+	case len(out.PEM) > 0:
+		out.PEM, out.Err = nil, fmt.Errorf("both %[1]s and %[1]s_FILE are set: unset one of the two", name)
+	default:
+		var err error
+		if out.PEM, err = os.ReadFile(file); err != nil { //nolint:gosec // the user names it
+			out.Err = fmt.Errorf("%s_FILE: %w", name, err)
+		}
 	}
-	if len(out.PEM) > 0 {
-		return out, fmt.Errorf("both %[1]s and %[1]s_FILE are set: unset one of the two", name)
-	}
-	var err error
-	if out.PEM, err = os.ReadFile(file); err != nil { //nolint:gosec // the user names it
-		return out, fmt.Errorf("%s_FILE: %w", name, err)
-	}
-	return out, nil
+	return out
 }
 
 // build identifies the program: two builds of one version may differ. It is "" if the file of the program cannot be
