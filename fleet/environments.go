@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"maps"
 	"net/url"
 	"regexp"
@@ -253,22 +254,48 @@ func (ec environmentChecks) gates(e Environment, at []string) {
 				"gate %s: %v", g.Name, err)
 			continue
 		}
-		checks := make([]string, 0, len(e.Promotion.Checks))
-		for _, c := range e.Promotion.Checks {
-			checks = append(checks, c.Name)
+		for _, m := range e.gateMistakes(expr) {
+			ec.errorf(ec.file, append(slices.Clone(place), "expr"), m.hint, "gate %s: %s", g.Name, m.text)
 		}
-		for _, one := range []struct {
-			variable, noun string
-			known          []string
-		}{{"upstreams", "an environment of `after`", e.After}, {"checks", "a check of the environment", checks}} {
-			for _, key := range expr.Keys(one.variable) {
-				if !slices.Contains(one.known, key) {
-					ec.errorf(ec.file, append(slices.Clone(place), "expr"), "known: "+strings.Join(one.known, ", "),
-						"gate %s: %s.%s is not %s%s", g.Name, one.variable, key, one.noun, nearest.DidYouMean(key, one.known))
-				}
+	}
+}
+
+// gateMistake is a name in an expression that the environment does not have.
+type gateMistake struct{ text, hint string }
+
+func (e *Environment) gateMistakes(expr *expression.Expression) []gateMistake {
+	checks := make([]string, 0, len(e.Promotion.Checks))
+	for _, c := range e.Promotion.Checks {
+		checks = append(checks, c.Name)
+	}
+	var out []gateMistake
+	for _, one := range []struct {
+		variable, noun string
+		known          []string
+	}{{"upstreams", "an environment of `after`", e.After}, {"checks", "a check of the environment", checks}} {
+		for _, key := range expr.Keys(one.variable) {
+			if !slices.Contains(one.known, key) {
+				out = append(out, gateMistake{
+					fmt.Sprintf("%s.%s is not %s%s", one.variable, key, one.noun, nearest.DidYouMean(key, one.known)),
+					"known: " + strings.Join(one.known, ", "),
+				})
 			}
 		}
 	}
+	return out
+}
+
+// CheckGate returns an error if an expression does not compile, or names an upstream environment or a check that the
+// environment does not have.
+func (e *Environment) CheckGate(text string) error {
+	expr, err := expression.Compile(text)
+	if err != nil {
+		return fmt.Errorf("%w (docs/gates.md lists what an expression can ask for)", err)
+	}
+	for _, m := range e.gateMistakes(expr) {
+		return fmt.Errorf("%s (%s)", m.text, m.hint)
+	}
+	return nil
 }
 
 func (ec environmentChecks) rights(rights []Rights, at []string) {

@@ -100,7 +100,7 @@ func (p *gateTestFlags) test(ctx context.Context, o IO, environment string) erro
 		}
 		compiled, err := expression.Compile(g.Expr)
 		if err != nil {
-			return usagef("--expr: %v (docs/gates.md lists what an expression can ask for)", err)
+			return fmt.Errorf("gate %s: %w", g.Name, err)
 		}
 		const most = 2_000
 		list, err := promote.ReplayGate(ctx, s.Hydrator, promote.ReplayRequest{
@@ -121,6 +121,9 @@ func (p *gateTestFlags) test(ctx context.Context, o IO, environment string) erro
 // chosen returns the gates to test.
 func (p *gateTestFlags) chosen(e *fleet.Environment) ([]fleet.GateExpression, error) {
 	if p.text != "" {
+		if err := e.CheckGate(p.text); err != nil {
+			return nil, usagef("--expr: %v", err)
+		}
 		return []fleet.GateExpression{{Expr: p.text}}, nil
 	}
 	all := e.Promotion.Gates
