@@ -9,7 +9,7 @@ LDFLAGS := -s -w
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath
 
-.PHONY: bed bed-up test-bed test-bed-quick licenses reproducible build drill test test-stories stories-services stories-pages test-e2e e2e-services e2e-packages test-thorough browser lint bench parity parity-references fuzz demo demo-service dist image image-files schema clean
+.PHONY: bed bed-up test-bed test-bed-quick licenses reproducible build drill test test-stories stories-services stories-pages test-e2e e2e-services e2e-packages test-thorough browser lint lint-tools bench parity parity-references fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	@[ -e $(BIN)/sluice ] || echo "compiling Sluice and its dependencies: a few minutes if Go's build cache is empty, seconds afterwards"
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
@@ -148,15 +148,18 @@ tools/browser/node_modules/.package-lock.json: tools/browser/package.json tools/
 	npm ci --prefix tools/browser --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-# golangci-lint runs vet on the project's own module.
+# golangci-lint runs vet on the project's own module. The modules of tools/gitops compile Flux and helmfile, which takes minutes, so
+# that the nightly workflow vets them.
 lint: $(BIN)/golangci-lint $(BIN)/actionlint
 	$(BIN)/golangci-lint run ./...
 	$(BIN)/actionlint .github/workflows/*.yaml docs/examples/github/*.yaml
-	$(GO) vet -C tools/gitops ./...
-	$(GO) vet -C tools/gitops/fields ./...
 	$(GO) vet -C tools/slowtests ./...
 	$(GO) mod tidy -diff
 	$(GO) mod tidy -C tools/gitops -diff
+
+lint-tools: ## go vet of the modules that compile other tools
+	$(GO) vet -C tools/gitops ./...
+	$(GO) vet -C tools/gitops/fields ./...
 
 $(BIN)/golangci-lint: tools/lint/go.mod
 	$(GO) build -C tools/lint -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
