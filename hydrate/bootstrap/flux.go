@@ -123,6 +123,9 @@ func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) O
 		"prune":     true, "wait": true,
 		"interval": "10m0s", "retryInterval": "30s", "timeout": o.Timeout.String(),
 	}
+	if p.app.Describes() != nil {
+		spec["healthCheckExprs"], spec["timeout"] = clusterAPIHealth(), max(o.Timeout, clusterAPITimeout).String()
+	}
 	if asRendered { // otherwise objects name their own namespaces
 		spec["targetNamespace"] = p.namespace
 	}

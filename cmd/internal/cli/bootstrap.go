@@ -42,7 +42,7 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 		"`forge` that receives commit statuses: github, gitlab, gitea or none (default: by the host of the URL)")
 	f.StringVar(&b.Namespace, "namespace", namespace, "`namespace` of the objects")
 	f.BoolVar(&b.Namespaces, "create-namespaces", true, "create the Namespaces of the apps")
-	f.StringVar(&b.part, "part", partObjects, "`part` to print: objects, namespaces or, for Argo CD, notifications")
+	f.StringVar(&b.part, "part", partObjects, "`part` to print: objects, namespaces or, for Argo CD, notifications or cluster-api")
 	completeFlag(c, "part", cobra.FixedCompletions(parts(), cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&b.OCI, "oci", false, "sync the OCI artifact of the cluster (spec.output.oci) in place of its branch")
 	c.MarkFlagsMutuallyExclusive("out", "output")
@@ -55,9 +55,12 @@ const (
 	partObjects       = "objects"
 	partNamespaces    = "namespaces"
 	partNotifications = "notifications"
+	partClusterAPI    = "cluster-api"
 )
 
-func parts() []string { return []string{partObjects, partNamespaces, partNotifications} }
+func parts() []string {
+	return []string{partObjects, partNamespaces, partNotifications, partClusterAPI}
+}
 
 // partOf returns the objects of a part.
 func partOf(list []bootstrap.Object, part string) []bootstrap.Object {
@@ -102,6 +105,9 @@ objects name yourself: see docs/flux.md.`,
   sluice bootstrap flux --cluster eu-west-1a --oci`,
 		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if b.part == partClusterAPI {
+				return usagef("--part cluster-api is for Argo CD: Flux has the rules in its Kustomizations")
+			}
 			return b.run(c.Context(), o, func(fl *fleet.Fleet, cluster *fleet.Cluster) ([]bootstrap.Object, error) {
 				f.Options = b.Options
 				if f.OCI && !c.Flags().Changed("secret") {
@@ -137,7 +143,8 @@ func newBootstrapArgoCD(o IO) *cobra.Command {
 		Short: "Print the objects that make Argo CD sync a cluster",
 		Long: `Prints an Application for each app, with sync waves in the order of dependsOn. With --applicationset, one ApplicationSet makes
 an Application of every folder of the branch. --part notifications prints a patch of argocd-notifications-cm, so that Argo CD
-writes commit statuses (argocd/<app>/<cluster>), which promotions can wait for. The command contacts no cluster and no forge.
+writes commit statuses (argocd/<app>/<cluster>), which promotions can wait for. --part cluster-api prints a patch of argocd-cm
+with the health of objects of Cluster API: see docs/cluster-api.md. The command contacts no cluster and no forge.
 
 With --oci, Applications have an oci:// source, which Argo CD reads since version 3.1, and there are no notifications: see
 docs/oci.md.
@@ -150,6 +157,9 @@ Argo CD orders waves among the Applications of one parent only: see docs/argocd.
 		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			ordered := false
+			if b.part == partClusterAPI && b.dir == "" {
+				return printPatch(o.Out, []bootstrap.Object{{"data": bootstrap.ClusterAPICustomizations()}})
+			}
 			if b.OCI { // Argo CD knows no commit of an artifact that a status could belong to
 				b.forge = string(bootstrap.None)
 			}
@@ -189,8 +199,8 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 		return usagef("there is no part %q (known are %s)%s", b.part, strings.Join(parts(), ", "),
 			nearest.DidYouMean(b.part, parts()))
 	}
-	if b.part == partNotifications && b.dir != "" {
-		return usagef("--part notifications is one patch for all clusters: leave out --out")
+	if (b.part == partNotifications || b.part == partClusterAPI) && b.dir != "" {
+		return usagef("--part %s is one patch for all clusters: leave out --out", b.part)
 	}
 	s, _, f, err := openFleet(ctx, o, &b.common, b.commit)
 	if err != nil {
