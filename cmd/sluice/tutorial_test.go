@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -50,6 +51,36 @@ func TestTutorials(t *testing.T) {
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: dir, Setup: scriptEnvironment,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": exitStatus},
+	})
+}
+
+// TestFirstSite does what docs/first-site.md says, as TestTutorials does.
+func TestFirstSite(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
+	for _, program := range []string{"git", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the page uses %s: %v", program, err)
+		}
+	}
+	text, err := os.ReadFile("../../docs/first-site.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const least = 20
+	script, commands := scriptOf(string(text))
+	if commands < least {
+		t.Errorf("the page has only %d commands", commands)
+	}
+	file := filepath.Join(t.TempDir(), "first-site.txtar")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Files: []string{file}, Setup: scriptEnvironment,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": exitStatus},
 	})
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +48,7 @@ type bundleReceipt struct {
 func newBundleReceipt(o IO) *cobra.Command {
 	var b bundleReceipt
 	c := &cobra.Command{
-		Use:   "receipt --environment ENV --sign FILE --out FILE",
+		Use:   "receipt",
 		Short: "Write a signed receipt of what this site runs",
 		Long: `Describes what the clusters of an isolated environment run on this site: trees and source commits since when, commit statuses, the
 rollout, halts and freezes with their reasons, and the last imported bundle. It holds no manifest and no secret. The receipt gets
@@ -54,7 +56,7 @@ the next number, which the branch sluice/receipts/ENV keeps; "sluice receipt imp
 
 In a CI job with GITHUB_TOKEN, GITLAB_TOKEN or GITEA_TOKEN (SLUICE_FORGE_TOKEN overrides them), the statuses of the
 cluster branches are read. Elsewhere the receipt says why they are not known.`,
-		Example: "  sluice bundle receipt --environment gov --sign site.key --out gov.receipt",
+		Example: "  sluice bundle receipt --environment gov --sign site.key -o gov.receipt\n  sluice bundle receipt --environment gov --site gov-east --sign site.key -o /media/stick/",
 		Args:    noArgs("name the environment with --environment"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := b.check(); err != nil {
@@ -64,7 +66,7 @@ cluster branches are read. Elsewhere the receipt says why they are not known.`,
 			case b.environment == "":
 				return usagef("--environment is required: the isolated environment that this site runs")
 			case b.file == "":
-				return usagef("--out is required: the file to write")
+				return usagef("name the file to write with -o")
 			}
 			return b.run(c.Context(), o)
 		},
@@ -76,7 +78,8 @@ cluster branches are read. Elsewhere the receipt says why they are not known.`,
 	f := c.Flags()
 	f.StringVar(&b.environment, "environment", "", "`name` of the isolated environment")
 	f.StringVar(&b.site, "site", "", "`name` of this site (default: that of the environment)")
-	f.StringVar(&b.file, "out", "", "`file` to write")
+	f.StringVarP(&b.file, "output", "o", "", "`file` to write, or a folder that ends with /")
+	completeFlag(c, "output", completeNothing)
 	return c
 }
 
@@ -85,7 +88,7 @@ func (b *bundleReceipt) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(b.file); err == nil {
+	if _, err := os.Lstat(b.file); err == nil && !strings.HasSuffix(b.file, "/") {
 		return usagef("%s exists: a receipt is not written over another file", b.file)
 	}
 	s, trunk, err := b.open(ctx, o)
@@ -104,11 +107,14 @@ func (b *bundleReceipt) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
+	if strings.HasSuffix(b.file, "/") {
+		b.file = filepath.Join(b.file, fmt.Sprintf("%s-%04d%s", b.environment, made.Receipt.Sequence, receiptSuffix))
+	}
 	if err := writeOnce(b.file, made.File); err != nil {
 		return fmt.Errorf("receipt %d is on branch %s, but its file is not written; the next call writes receipt %d: %w", made.Receipt.Sequence,
 			promote.ReceiptBranch(b.environment), made.Receipt.Sequence+1, err)
 	}
-	fmt.Fprintf(o.Out, "%s: %s\n", b.file, hydrate.Count(len(made.File), "byte"))
+	fmt.Fprintf(o.Out, "wrote %s (%s)\n", b.file, mebibytes(int64(len(made.File))))
 	writeReceipt(o.Out, made.Receipt)
 	return nil
 }
@@ -150,14 +156,17 @@ type receiptImport struct {
 func newReceiptImport(o IO) *cobra.Command {
 	var r receiptImport
 	c := &cobra.Command{
-		Use:   "import FILE",
+		Use:   "import FILE|FOLDER",
 		Short: "Import a receipt at the home of the fleet",
 		Long: `Verifies that enough of the keys in --signers have signed the receipt, that it is of this fleet and of one of its isolated
 environments, and that it is newer than the one that is here. Then it moves the branch sluice/receipts/ENV, and shows the
-environment as the receipt has it. "sluice promote" afterwards opens the gates that waited for it. FILE is - for the input.`,
-		Example: `  sluice receipt import gov.receipt --signers gov-signers.yaml
+environment as the receipt has it. "sluice promote" afterwards opens the gates that waited for it. FILE is - for the input. Of a
+folder, it imports the newest of the files NAME.receipt for each environment, because a receipt says everything that older ones
+say.`,
+		Example: `  sluice receipt import /media/stick/ --signers gov-signers.yaml
+  sluice receipt import gov.receipt --signers gov-signers.yaml
   sluice receipt import gov.receipt --signers gov-signers.yaml --restored "the site's disk was replaced"`,
-		Args: exactArgs("FILE"),
+		Args: exactArgs("FILE|FOLDER"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := r.check("text", "json"); err != nil {
 				return err
@@ -182,7 +191,7 @@ func (r *receiptImport) run(ctx context.Context, o IO, name string) error {
 	if err != nil {
 		return err
 	}
-	data, err := readReceiptFile(o, name)
+	files, err := receiptFiles(o, name)
 	if err != nil {
 		return err
 	}
@@ -195,12 +204,28 @@ func (r *receiptImport) run(ctx context.Context, o IO, name string) error {
 		return err
 	}
 	defer s.Close()
-	done, err := transfer.Import(ctx, s.Hydrator, data, transfer.Want{
-		Trunk: trunk, Trust: trust, Now: time.Now(), By: by, Restored: r.restored,
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	request := r.request(s, trunk)
+	request.DryRun = true
+	var failed error
+	for _, file := range files {
+		done, err := transfer.Import(ctx, s.Hydrator, file.data, transfer.Want{
+			Trunk: trunk, Trust: trust, Now: time.Now(), By: by, Restored: r.restored,
+		})
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", file.name, err))
+			continue
+		}
+		printImported(o, done)
+		request.Environments = append(request.Environments, done.Receipt.Environment)
 	}
+	if len(request.Environments) == 0 {
+		return failed
+	}
+	list, err := promote.Look(ctx, s.Hydrator, request)
+	return errors.Join(failed, r.showAll(o, list, "", err))
+}
+
+func printImported(o IO, done *transfer.Imported) {
 	what := done.Receipt
 	verb := "imported"
 	if done.Already {
@@ -213,10 +238,51 @@ func (r *receiptImport) run(ctx context.Context, o IO, name string) error {
 	if done.ClockAhead > time.Minute {
 		fmt.Fprintf(o.Err, "warning: the clock of the site is ahead by %s at least, or that of this machine is behind\n", done.ClockAhead)
 	}
-	request := r.request(s, trunk)
-	request.DryRun, request.Environments = true, []string{what.Environment}
-	list, err := promote.Look(ctx, s.Hydrator, request)
-	return r.showAll(o, list, what.Environment, err)
+}
+
+const receiptSuffix = ".receipt"
+
+// receiptFile is the content of a file.
+type receiptFile struct {
+	name string
+	data []byte
+}
+
+// receiptFiles reads a file, or those of a folder that are the newest of their environments by their own words. Of files
+// that are no receipts, importing says what is wrong.
+func receiptFiles(o IO, name string) ([]receiptFile, error) {
+	info, err := os.Stat(name)
+	if name == "-" || err != nil || !info.IsDir() {
+		data, err := readReceiptFile(o, name)
+		return []receiptFile{{name, data}}, err
+	}
+	names, err := filepath.Glob(filepath.Join(name, "*"+receiptSuffix))
+	if err != nil {
+		return nil, err
+	}
+	newest := map[string]int64{}
+	byEnvironment := map[string]receiptFile{}
+	for _, n := range names {
+		data, err := readReceiptFile(o, n)
+		if err != nil {
+			return nil, err
+		}
+		key, sequence := n, int64(1) // a file that is none stands for itself
+		if r, _, err := transfer.Inspect(data); err == nil {
+			key, sequence = r.Environment, r.Sequence
+		}
+		if sequence > newest[key] {
+			newest[key], byEnvironment[key] = sequence, receiptFile{n, data}
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s has no file with a name that ends with %s", name, receiptSuffix)
+	}
+	var out []receiptFile
+	for _, key := range slices.Sorted(maps.Keys(byEnvironment)) {
+		out = append(out, byEnvironment[key])
+	}
+	return out, nil
 }
 
 func newReceiptInspect(o IO) *cobra.Command {
