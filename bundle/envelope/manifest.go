@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 )
 
 // Kinds of envelopes.
@@ -52,13 +54,13 @@ type Part struct {
 
 var (
 	partName = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
-	digest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	// name matches names of fleets and environments, which become parts of the names of branches.
-	name = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+	name = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 )
 
 func validName(s string) bool {
-	return name.MatchString(s) && !strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock")
+	const most = 63
+	return len(s) <= most && name.MatchString(s) && !strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock")
 }
 
 // Encode returns the bytes that are signed.
@@ -112,7 +114,7 @@ func (m Manifest) check() error {
 		return fmt.Errorf("%.40q is not the name of an environment", m.Environment)
 	case m.Sequence < 1:
 		return fmt.Errorf("its sequence is %d: numbers start at 1", m.Sequence)
-	case m.Previous != "" && !digest.MatchString(m.Previous):
+	case m.Previous != "" && digest.SHA256.Validate(m.Previous) != nil:
 		return errors.New("the digest of the one before it is not a SHA-256")
 	case m.Previous == "" && m.Sequence > 1:
 		return fmt.Errorf("it has the sequence %d and names none before it", m.Sequence)
@@ -134,7 +136,7 @@ func (m Manifest) checkParts() error {
 			return fmt.Errorf("it has two parts %s", p.Name)
 		case p.Size < 0 || p.Size > MaxBytes:
 			return fmt.Errorf("part %s has %d bytes, more than the %d that a file may have", p.Name, p.Size, int64(MaxBytes))
-		case !digest.MatchString(p.SHA256):
+		case digest.SHA256.Validate(p.SHA256) != nil:
 			return fmt.Errorf("the digest of part %s is not a SHA-256", p.Name)
 		}
 		if total += p.Size; total > MaxBytes {

@@ -11,9 +11,10 @@ package incoming
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -60,8 +61,6 @@ func (i Import) Trailers() []gitstore.Trailer {
 	}
 }
 
-var sha256Digits = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 // Parse reads the trailers of a commit of the branch. It refuses a commit that is no import for the environment, since
 // whoever may push can write anything to the branch.
 func Parse(c gitstore.Commit, environment string) (Import, error) {
@@ -76,7 +75,7 @@ func Parse(c gitstore.Commit, environment string) (Import, error) {
 		out.Home, err = gitstore.ParseHash(trailer(TrailerHome))
 	}
 	home := len(c.Parents) > 0 && c.Parents[len(c.Parents)-1] == out.Home
-	if err != nil || out.Sequence < 1 || !sha256Digits.MatchString(out.Digest) || !home ||
+	if err != nil || out.Sequence < 1 || digest.SHA256.Validate(out.Digest) != nil || !home ||
 		trailer(branch.TrailerEnvironment) != environment {
 		return Import{}, fmt.Errorf("branch %s: commit %s by %s is not an import of a bundle for %s", Branch(environment), c.Hash.Short(),
 			c.Author.Name, environment)

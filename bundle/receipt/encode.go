@@ -19,10 +19,15 @@ import (
 var ErrInvalid = errors.New("not a valid receipt")
 
 var (
-	commitPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	namePattern   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$`)
+	hexDigits   = regexp.MustCompile(`^[0-9a-f]+$`)
+	namePattern = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 )
+
+const maxName = 253 // characters
+
+func isCommit(s string) bool { return (len(s) == 40 || len(s) == 64) && hexDigits.MatchString(s) }
+
+func isDigest(s string) bool { return len(s) == 64 && hexDigits.MatchString(s) }
 
 // Encode returns the receipt as JSON: equal receipts are equal bytes. It refuses what Decode would refuse.
 func (r Receipt) Encode() ([]byte, error) {
@@ -98,7 +103,7 @@ func (r Receipt) validate() error {
 	v.time("made", r.Made, false)
 	v.commit("incoming", r.Incoming, true)
 	v.commit("trunk", r.Trunk, false)
-	if b := r.Bundle; b != nil && (b.Sequence < 1 || !digestPattern.MatchString(b.Digest)) {
+	if b := r.Bundle; b != nil && (b.Sequence < 1 || !isDigest(b.Digest)) {
 		v.failf("bundle: %d with digest %q is none", b.Sequence, safetext.Brief(b.Digest, MaxText))
 	}
 	v.branch("branch", r.Branch)
@@ -126,7 +131,7 @@ func (v *validator) failf(format string, args ...any) {
 }
 
 func (v *validator) name(field, s string) {
-	if !namePattern.MatchString(s) {
+	if len(s) > maxName || !namePattern.MatchString(s) {
 		v.failf("%s: %q is not a name", field, safetext.Brief(s, MaxText))
 	}
 }
@@ -141,7 +146,7 @@ func (v *validator) commit(field, s string, optional bool) {
 	if s == "" && optional {
 		return
 	}
-	if !commitPattern.MatchString(s) {
+	if !isCommit(s) {
 		v.failf("%s: %q is not the id of a Git object", field, safetext.Brief(s, MaxText))
 	}
 }

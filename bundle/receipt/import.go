@@ -43,7 +43,7 @@ func DecodeImport(data []byte) (Import, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return i, fmt.Errorf("%w: %s: something follows it", ErrInvalid, ImportFile)
 	}
-	if i.At.IsZero() || !digestPattern.MatchString(i.Manifest) {
+	if i.At.IsZero() || !isDigest(i.Manifest) {
 		return i, fmt.Errorf("%w: %s: the time or the digest of the manifest is missing", ErrInvalid, ImportFile)
 	}
 	return i, nil
