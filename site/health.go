@@ -158,6 +158,7 @@ func (c cachedStatuses) Statuses(_ context.Context, commit string) ([]rollout.St
 
 // health judges all clusters by the cached statuses, and marks commits whose clusters are all healthy.
 func (b *reader) health() {
+	b.reportedHealth()
 	s := b.request.Posted
 	if s == nil {
 		return
@@ -165,7 +166,7 @@ func (b *reader) health() {
 	healthy := map[gitstore.Hash]bool{}
 	for _, c := range b.out.Clusters {
 		gates := gatesOf(b.fleet, c.Environment.Name)
-		if len(gates) == 0 || c.Tip.Hash.IsZero() {
+		if len(gates) == 0 || c.Tip.Hash.IsZero() || c.Environment.elsewhere() != nil {
 			continue
 		}
 		c.Health = judge(gates, c, s.at(c.Tip.Hash), b.request.Now)

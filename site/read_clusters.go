@@ -44,7 +44,15 @@ func (b *reader) clusters(e *Environment, st *branch.State) error {
 
 func (b *reader) cluster(c *Cluster, registered *fleet.Cluster) error {
 	var has map[string]gitstore.Hash
-	if tip := b.refs[c.Branch]; !tip.IsZero() {
+	if s := c.Environment.elsewhere(); s != nil {
+		err := b.reported(c, s)
+		if err == nil {
+			has, err = b.trees(c.Tip.Tree)
+		}
+		if err != nil {
+			return err
+		}
+	} else if tip := b.refs[c.Branch]; !tip.IsZero() {
 		var err error
 		if c.Tip, err = b.h.Store.Commit(b.ctx, tip); err != nil {
 			return err
@@ -92,6 +100,10 @@ func union[V any](a, b map[string]V) map[string]bool {
 
 // trouble says why a cluster branch is not what the environment branch asks for.
 func (b *reader) trouble(c *Cluster, registered *fleet.Cluster) {
+	if s := c.Environment.elsewhere(); s != nil {
+		reportedTrouble(c, s)
+		return
+	}
 	if c.Tip.Tree == c.Desired && !c.Tip.Hash.IsZero() {
 		if registered.Frozen() {
 			c.Planned = true
