@@ -127,6 +127,14 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 				one.Healthy, one.Soak = true, x.s.Now.Sub(since)
 			}
 		}
+		switch {
+		case b.Site == nil:
+			out.Unknown[expression.Path("upstreams", name, "receiptAge")] = "it is not isolated"
+		case b.Site.Unknown != "":
+			out.Unknown[expression.Path("upstreams", name, "receiptAge")] = b.Site.Unknown
+		default:
+			one.ReceiptAge = x.s.Now.Sub(b.Site.Made)
+		}
 		if unknown != "" {
 			for _, field := range []string{"healthy", "soak"} {
 				out.Unknown[expression.Path("upstreams", name, field)] = unknown

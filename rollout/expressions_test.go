@@ -172,3 +172,31 @@ func first(gate fleet.GateExpression) rollout.Situation {
 	s.Running, s.Record.Ran, s.Candidate.Base = rollout.Running{}, nil, ""
 	return s
 }
+
+// The age of a receipt is a fact, and opens by itself nothing: it grows.
+func TestExpressionOfReceipts(t *testing.T) {
+	t.Parallel()
+	for want, site := range map[string]*rollout.Site{
+		"green": {Made: at().Add(-2 * time.Hour), MaxAge: 72 * time.Hour, Healthy: at().Add(-24 * time.Hour)},
+		"(upstreams.staging.receiptAge = 5h0m0s)":     {Made: at().Add(-5 * time.Hour), MaxAge: 72 * time.Hour, Healthy: at().Add(-24 * time.Hour)},
+		"receiptAge is not known: no receipt of gov":  {Unknown: "no receipt of gov was imported"},
+		"receiptAge is not known: it is not isolated": nil,
+	} {
+		s := gated(fleet.GateExpression{Name: "own", Expr: `upstreams.staging.receiptAge < duration("3h")`})
+		for i := range s.Before {
+			s.Before[i].Site = site
+		}
+		d, err := rollout.Decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(d.Gates, func(g rollout.Gate) bool { return g.Name == "gate/own" })
+		text := d.Gates[i].String()
+		for _, term := range d.Gates[i].Terms {
+			text += "; " + term.String()
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%s, want %s", text, want)
+		}
+	}
+}

@@ -91,6 +91,8 @@ type Upstream struct {
 	Runs    string        `cel:"runs"`
 	Healthy bool          `cel:"healthy"`
 	Soak    time.Duration `cel:"soak"` // how long it has run the commit without a red status
+	// ReceiptAge is the age of the newest receipt of an isolated environment; unknown for others.
+	ReceiptAge time.Duration `cel:"receiptAge"`
 }
 
 // History are the past moves of the environment, newest first.
@@ -350,6 +352,7 @@ func (f *Facts) At(t time.Time) *Facts {
 		if u.Healthy {
 			u.Soak += passed
 		}
+		u.ReceiptAge += passed
 		out.Upstreams[name] = u
 	}
 	return &out
