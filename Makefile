@@ -124,7 +124,7 @@ test-bed-quick: bed ## some of test-bed, in a few minutes, for .ci/run
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 10m -run '^(TestContract|TestReal.*)$$' ./bot/forge/gitea
 	SLUICE_BED_REQUIRED=1 SLUICE_FORGES=gitea $(TEST) -p 1 -timeout 10m -run '^(TestStory|TestFluxAppliesWaves)$$/^gitea$$' ./cmd/internal/app
 
-bed-up: build bed ## a Gitea with a fleet, the service with its pages, and a merge request with Sluice's comment, until Ctrl-C
+bed-up: build bed ## a Gitea with a fleet, the service with its pages, a merge request with Sluice's comment and a cluster that Flux syncs, until Ctrl-C
 	@$(GO) run ./bed/up -sluice $(BIN)/sluice
 
 test-thorough: ## what takes too long for each commit: branches of the largest repositories of the corpus, every hostile case, every trouble and every story of the service on both forges, 200 killed runs, 10,000 reviews of generated fleets, 10,000 promotion histories and 300 on real trees, 3,000 random charts, Argo CD's own tests

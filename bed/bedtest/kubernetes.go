@@ -193,6 +193,9 @@ func (k *Kubernetes) send(ctx context.Context, method, path, contentType string,
 	return data, nil
 }
 
+// KubectlCommand is the beginning of a command line that runs kubectl, without KUBECONFIG.
+func (k *Kubernetes) KubectlCommand() []string { return []string{k.bin, "kubectl"} }
+
 // Kubectl runs kubectl with a standard input, and returns its output. The error has what it prints about mistakes.
 func (k *Kubernetes) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, k.bin, append([]string{"kubectl"}, args...)...) //nolint:gosec // built by make bed

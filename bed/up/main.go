@@ -1,5 +1,5 @@
 // Command up shows the service at work on a real Gitea, until it is interrupted: a fleet, the service with its pages,
-// and an open merge request with Sluice's comment. It prints what to open.
+// an open merge request with Sluice's comment, and a cluster that Flux syncs. It prints what to open.
 package main
 
 import (
@@ -89,15 +89,22 @@ func run(ctx context.Context, binary, files string) error {
 	if err := u.reviewed(ctx, number, ended); err != nil {
 		return err
 	}
+	fmt.Println("starting a cluster with Flux …")
+	cluster, err := u.startCluster(ctx, binary)
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
 	fmt.Printf(`
 Gitea     %[1]s/%[2]s
           merge request with Sluice's comment: %[1]s/%[2]s/pulls/%[3]d
           sign in as mia (administers the repository) or ada (may write): password %[4]s
           merge it: curl -u mia:%[4]s -H 'Content-Type: application/json' -d '{"Do": "merge"}' %[1]s/api/v1/repos/%[2]s/pulls/%[3]d/merge
 pages     http://%[5]s
+cluster   %[9]s, which Flux syncs: %[10]s get pods -A
 service   http://%[6]s, its log is %[7]s
 Ctrl-C stops everything and removes %[8]s
-`, u.URL, fleet, number, bedtest.Password, pages, service, u.log(), dir)
+`, u.URL, fleet, number, bedtest.Password, pages, service, u.log(), dir, synced, cluster.command())
 	select {
 	case <-ctx.Done():
 		fmt.Println()
