@@ -167,11 +167,11 @@ func (o *Opened) order(ctx context.Context, s Site) error {
 	switch last := o.Last; {
 	case e.Sequence < last.Sequence:
 		return outOfOrder("it has the number %d, and this site has %d already: an older bundle is not imported", e.Sequence, last.Sequence)
+	case o.Full(): // its history says whether it follows
+		return nil
 	case e.Sequence == last.Sequence+1 && e.Previous != last.Digest:
 		return outOfOrder("it follows another bundle %d (%.12s) than this site has (%.12s): two homes issue bundles, or one was restored; export the next one with --full there",
 			last.Sequence, e.Previous, last.Digest)
-	case o.Full():
-		return nil
 	}
 	i := slices.IndexFunc(list, func(i incoming.Import) bool { return i.Sequence == o.Base.Sequence })
 	switch {

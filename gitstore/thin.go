@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
+	"github.com/sluice-gitops/sluice/internal/parallel"
 )
 
 // Range is a part of a history: the commits that To contains and From does not; all if From is zero.
@@ -20,7 +21,7 @@ const maxHistory = 200_000
 // the same path. The base of a delta is the object that the parent has there. Whoever has the commits of From can read it, also with
 // `git index-pack --fix-thin`. Equal ranges give equal bytes. It returns the number of objects.
 func (s *Store) WriteThin(ctx context.Context, to io.Writer, ranges ...Range) (int, error) {
-	l := thinList{store: s, has: map[Hash]bool{}, bases: map[Hash]bool{}}
+	l := thinList{store: s, has: map[Hash]bool{}, bases: map[Hash]bool{}, depth: map[Hash]int{}, trees: map[Hash][]byte{}}
 	for _, r := range ranges {
 		commits, err := s.oldestFirst(ctx, r)
 		if err != nil {
@@ -53,27 +54,36 @@ func (s *Store) WriteThin(ctx context.Context, to io.Writer, ranges ...Range) (i
 	if err != nil {
 		return 0, err
 	}
-	depth := map[Hash]int{} // of the chains of deltas in this packfile
-	for _, o := range l.order {
-		raw, err := s.read(ctx, o.hash)
-		if err != nil {
+	encoder := pack.NewEntries()
+	for chunk := range slices.Chunk(l.order, 512) {
+		entries := make([][]byte, len(chunk))
+		if err := parallel.Each(ctx, len(chunk), func(ctx context.Context, i int) (err error) {
+			entries[i], err = l.entry(ctx, encoder, chunk[i])
+			return err
+		}); err != nil {
 			return 0, err
 		}
-		var base Raw
-		if !o.base.IsZero() && depth[o.base] < maxChain {
-			if base, err = s.read(ctx, o.base); err != nil {
+		for _, e := range entries {
+			if err := out.Add(e); err != nil {
 				return 0, err
 			}
 		}
-		delta, err := out.Add(raw, o.base, base.Data)
-		if err != nil {
-			return 0, err
-		}
-		if delta {
-			depth[o.hash] = depth[o.base] + 1
-		}
 	}
 	return len(l.order), out.Close()
+}
+
+func (l *thinList) entry(ctx context.Context, encoder *pack.Entries, o thinObject) ([]byte, error) {
+	raw, err := l.read(ctx, o.hash)
+	if err != nil {
+		return nil, err
+	}
+	var base Raw
+	if !o.base.IsZero() {
+		if base, err = l.read(ctx, o.base); err != nil {
+			return nil, err
+		}
+	}
+	return encoder.Encode(raw, o.base, base.Data)
 }
 
 // maxChain limits the deltas that a reader applies to get one object, as Git does.
@@ -84,7 +94,36 @@ type thinList struct {
 	store *Store
 	has   map[Hash]bool
 	bases map[Hash]bool // of the objects so far
+	depth map[Hash]int  // of the chains of deltas, at most
 	order []thinObject
+
+	trees map[Hash][]byte // read so far, which are written or bases of what is written
+	bytes int             // of trees
+}
+
+// heldThin limits the bytes of trees that WriteThin holds.
+const heldThin = 64 << 20
+
+// entries reads a tree; zero is an empty one.
+func (l *thinList) entries(ctx context.Context, tree Hash) ([]Entry, error) {
+	if l.trees[tree] != nil || l.bytes > heldThin || tree.IsZero() {
+		return l.store.entries(ctx, tree)
+	}
+	data, err := l.store.typed(ctx, tree, "tree")
+	if err != nil {
+		return nil, err
+	}
+	l.trees[tree] = data
+	l.bytes += len(data)
+	return l.store.parsed(tree, data)
+}
+
+// read returns an object.
+func (l *thinList) read(ctx context.Context, h Hash) (Raw, error) {
+	if data := l.trees[h]; data != nil {
+		return Raw{Kind: "tree", Data: data}, nil
+	}
+	return l.store.read(ctx, h)
 }
 
 type thinObject struct{ hash, base Hash }
@@ -94,10 +133,12 @@ func (l *thinList) add(h, base Hash) bool {
 	if l.has[h] {
 		return false
 	}
-	if l.bases[h] {
+	if l.bases[h] || l.depth[base] >= maxChain {
 		base = Hash{}
 	}
-	l.bases[base] = true
+	if !base.IsZero() {
+		l.bases[base], l.depth[h] = true, l.depth[base]+1
+	}
 	l.has[h] = true
 	l.order = append(l.order, thinObject{h, base})
 	return true
@@ -123,17 +164,17 @@ func (l *thinList) tree(ctx context.Context, before, has, after Hash) error {
 	if before == after || has == after || !l.add(after, before) {
 		return nil
 	}
-	now, err := l.store.Tree(ctx, after)
+	now, err := l.entries(ctx, after)
 	if err != nil {
 		return err
 	}
-	old, err := entriesByName(ctx, l.store, before)
+	old, err := entriesByName(ctx, l.entries, before)
 	if err != nil {
 		return err
 	}
 	known := old
 	if has != before {
-		if known, err = entriesByName(ctx, l.store, has); err != nil {
+		if known, err = entriesByName(ctx, l.entries, has); err != nil {
 			return err
 		}
 	}
@@ -161,8 +202,8 @@ func sameKind(e, as Entry) Hash {
 	return e.Hash
 }
 
-func entriesByName(ctx context.Context, s *Store, tree Hash) (map[string]Entry, error) {
-	list, err := s.entries(ctx, tree)
+func entriesByName(ctx context.Context, read func(context.Context, Hash) ([]Entry, error), tree Hash) (map[string]Entry, error) {
+	list, err := read(ctx, tree)
 	out := make(map[string]Entry, len(list))
 	for _, e := range list {
 		out[e.Name] = e
@@ -328,7 +369,7 @@ func (r *reach) tree(ctx context.Context, before, after Hash, level int) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrReach, err)
 	}
-	old, err := entriesByName(ctx, r.w.store, before)
+	old, err := entriesByName(ctx, r.w.store.entries, before)
 	if err != nil {
 		return err
 	}

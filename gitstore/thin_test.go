@@ -152,7 +152,8 @@ func TestReadThinRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := thin.Add(Raw{Kind: "tag", Data: []byte("x")}, Hash{}, nil); err != nil {
+	entry, err := pack.NewEntries().Encode(Raw{Kind: "tag", Data: []byte("x")}, Hash{}, nil)
+	if err = errors.Join(err, thin.Add(entry)); err != nil {
 		t.Fatal(err)
 	}
 	if err := thin.Close(); err != nil {
@@ -271,8 +272,11 @@ func FuzzReadThin(f *testing.F) {
 		f.Fatal(err)
 	}
 	raw, _ := s.readLocal(base)
-	_, _ = thin.Add(Raw{Kind: "blob", Data: append(bytes.Clone(raw.Data), "more"...)}, base, raw.Data)
-	_, _ = thin.Add(Raw{Kind: "tree"}, Hash{}, nil)
+	delta, _ := pack.NewEntries().Encode(Raw{Kind: "blob", Data: append(bytes.Clone(raw.Data), "more"...)}, base, raw.Data)
+	whole, _ := pack.NewEntries().Encode(Raw{Kind: "tree"}, Hash{}, nil)
+	if err := errors.Join(thin.Add(delta), thin.Add(whole)); err != nil {
+		f.Fatal(err)
+	}
 	if err := thin.Close(); err != nil {
 		f.Fatal(err)
 	}

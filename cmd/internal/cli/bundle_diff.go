@@ -136,13 +136,12 @@ func (x *bundleDiffOptions) judge(ctx context.Context, s *app.Session, trunk git
 ) error {
 	source, err := gitstore.ParseHash(b.Source)
 	if err != nil || !s.Store.Has(source) {
-		note := "this site does not have the source commit, so home's verdict counts"
+		out.Findings.Notes = append(out.Findings.Notes, "this site does not have the source commit, so home's verdict counts")
 		for _, p := range b.Promotions {
 			for _, exception := range p.Exceptions {
-				note += "; exception at home: " + exception
+				out.Findings.Notes = append(out.Findings.Notes, "exception from home's policy: "+exception)
 			}
 		}
-		out.Findings.Notes = append(out.Findings.Notes, note)
 		return nil
 	}
 	commit, err := s.Store.Commit(ctx, source)

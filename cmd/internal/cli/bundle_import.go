@@ -132,8 +132,8 @@ func (x *bundleImportOptions) site(ctx context.Context, o IO) (*app.Session, bun
 	out := bundle.Site{Store: s.Store, Signer: x.Signer, Version: app.Version(), Now: time.Now()}
 	var f *fleet.Fleet
 	_, err = trunkOf(ctx, s, !x.local)
-	switch {
-	case err == nil:
+	switch err { // any error: the repository may be empty
+	case nil:
 		opened, commit, err := x.prepare(ctx, o, s)
 		if err != nil {
 			s.Close()

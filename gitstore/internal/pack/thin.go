@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"math"
+	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
@@ -20,7 +21,6 @@ type Thin struct {
 	out  *bufio.Writer
 	sum  hash.Hash
 	left int
-	d    *deflater
 }
 
 // NewThin begins a packfile with a number of objects.
@@ -28,37 +28,47 @@ func NewThin(to io.Writer, objects int) (*Thin, error) {
 	if objects < 0 || objects > math.MaxUint32 {
 		return nil, fmt.Errorf("%d objects are too many for a packfile", objects)
 	}
-	d, _ := newDeflater().(*deflater)
-	t := &Thin{sum: sha1.New(), left: objects, d: d} //nolint:gosec // see above
+	t := &Thin{sum: sha1.New(), left: objects} //nolint:gosec // see above
 	t.out = bufio.NewWriterSize(io.MultiWriter(to, t.sum), 1<<16)
 	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(objects))
 	_, err := t.out.Write(head)
 	return t, err
 }
 
-// Add writes an object: as a delta against base if that is shorter, and whole if base has no data. It reports whether
-// it wrote a delta.
-func (t *Thin) Add(o Object, base Hash, against []byte) (delta bool, err error) {
+// Entries encodes the entries of thin packfiles. It is safe for concurrent use.
+type Entries struct{ pool sync.Pool }
+
+// NewEntries returns Entries.
+func NewEntries() *Entries { return &Entries{sync.Pool{New: newDeflater}} }
+
+// Encode returns the entry of an object: a delta against base if that is shorter, and the whole object if there is no
+// base or if one of the two is large.
+func (e *Entries) Encode(o Object, base Hash, against []byte) ([]byte, error) {
 	const most = 4 << 20 // bytes: an index of a larger base costs more than it saves
 	data, kind := o.Data, kindByte(o.Kind)
 	if len(against) > 0 && len(against) <= most && len(o.Data) <= most && len(o.Data) > 0 {
 		if d := packfile.DiffDelta(against, o.Data); len(d) < len(o.Data)/4*3 {
-			data, kind, delta = d, refDelta, true
+			data, kind = d, refDelta
 		}
 	}
+	d, _ := e.pool.Get().(*deflater)
+	defer e.pool.Put(d)
+	d.buf.Reset()
+	writeObjectHeader(&d.buf, kind, len(data))
+	if kind == refDelta {
+		d.buf.Write(base[:])
+	}
+	d.z.Reset(&d.buf)
+	_, err := d.z.Write(data)
+	err = errors.Join(err, d.z.Close())
+	return bytes.Clone(d.buf.Bytes()), err
+}
+
+// Add writes an entry.
+func (t *Thin) Add(entry []byte) error {
 	t.left--
-	t.d.buf.Reset()
-	writeObjectHeader(&t.d.buf, kind, len(data))
-	if delta {
-		t.d.buf.Write(base[:])
-	}
-	t.d.z.Reset(&t.d.buf)
-	_, err = t.d.z.Write(data)
-	if err = errors.Join(err, t.d.z.Close()); err != nil {
-		return delta, err
-	}
-	_, err = t.out.Write(t.d.buf.Bytes())
-	return delta, err
+	_, err := t.out.Write(entry)
+	return err
 }
 
 // Close writes the checksum. It does not close the file below.
