@@ -68,6 +68,14 @@ func SkipsMinor(from, to string) (string, bool) {
 	return fmt.Sprintf("%d.%d", a.Major(), a.Minor()+1), true
 }
 
+// OlderMinor reports whether a version of Kubernetes is of an older minor version than another one. Texts that are no
+// versions are not older, and nothing is older than they are.
+func OlderMinor(version, than string) bool {
+	a, err := semver.NewVersion(version)
+	b, failed := semver.NewVersion(than)
+	return err == nil && failed == nil && (a.Major() < b.Major() || a.Major() == b.Major() && a.Minor() < b.Minor())
+}
+
 var (
 	serverVersion = regexp.MustCompile(`^Server Version: (?:v|version\.Info\{.*GitVersion:"v)([0-9][^",\s]*)`)
 	ignoredLine   = regexp.MustCompile(`^(?:#|Client Version:|Kustomize Version:|WARNING:)`)

@@ -320,3 +320,40 @@ func TestDescribedMinors(t *testing.T) {
 	wantVersions(t, m, "1.36.1", "prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
 	wants(t, "the second round", []string{last.Decision.WaitsFor}, "prod/canary bakes")
 }
+
+// TestVersions: a described cluster has the version of its objects, another one that of its declaration, and a cluster is
+// behind since the first commit that wants more than it runs.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	m.Write("clusters/m.yaml", kind+"Cluster\nmetadata: {name: m, labels: {role: management}}\nspec: {environment: mgmt, kubeVersion: 1.36.0}\n")
+	m.version("1.36.1")
+	first := m.tip()
+	m.tools("two")
+	m.version("1.36.2")
+	m.pass(t)
+	list, err := promote.Versions(t.Context(), m.Hydrator(2), m.tip())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]promote.ClusterVersion{}
+	for _, v := range list {
+		got[v.Cluster] = v
+	}
+	if v := got["prod-3"]; len(list) != 13 || v.Runs != "1.35.2" || v.Wants != "1.36.2" || !v.Behind() || !v.Since.Equal(first.Committer.When) {
+		t.Errorf("%d clusters, prod-3 is %+v, want since %s", len(list), v, first.Committer.When)
+	}
+	if v := got["prod-1"]; v.Runs != "1.36.2" || v.Behind() || !v.Since.IsZero() {
+		t.Errorf("prod-1 is %+v", v)
+	}
+	if v := got["m"]; v.Runs != "1.36.0" || v.Wants != "1.36.0" || v.Behind() {
+		t.Errorf("m is %+v", v)
+	}
+	var text strings.Builder
+	if err := promote.WriteVersions(&text, list, first.Committer.When.Add(50*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "1.35        0    0        6     0") || !strings.Contains(text.String(), "(2 days)") {
+		t.Errorf("the text is\n%s", text.String())
+	}
+}

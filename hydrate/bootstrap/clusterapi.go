@@ -151,11 +151,14 @@ end
 local managed = obj.kind == "AWSManagedControlPlane" or obj.kind == "GCPManagedControlPlane"
   or obj.kind == "AzureManagedControlPlane" or obj.kind == "AzureASOManagedControlPlane"
 if managed and s.ready ~= true then return waits("the control plane is not ready") end
-if string.match(obj.kind, "ControlPlane$") and obj.spec.version ~= nil and (s.version or "") ~= "" then
-  local want, have = string.gsub(obj.spec.version, "v", ""), string.gsub(s.version, "v", "")
-  if string.sub(want, 1, #have) ~= have and string.sub(have, 1, #want) ~= want then
-    return waits("the version is " .. s.version)
+local exact = {KubeadmControlPlane = true, AzureManagedControlPlane = true, AzureASOManagedControlPlane = true}
+if obj.spec.version ~= nil and (s.version or "") ~= "" then
+  local other = exact[obj.kind] and s.version ~= obj.spec.version
+  if obj.kind == "GCPManagedControlPlane" then
+    local want, have = string.gsub(obj.spec.version, "v", ""), string.gsub(s.version, "v", "")
+    other = string.sub(want, 1, #have) ~= have and string.sub(have, 1, #want) ~= want
   end
+  if other then return waits("the version is " .. s.version) end
 end
 if obj.kind == "MachinePool" and s.phase == "Running" or obj.kind == "AzureASOManagedControlPlane"
   or obj.kind ~= "MachinePool" and (is("Available", "True") or is("Ready", "True")) then
@@ -171,6 +174,9 @@ func ClusterAPICustomizations() map[string]any {
 	out := map[string]any{}
 	for _, k := range clusterAPIKinds() {
 		out[fmt.Sprintf("resource.customizations.health.%s_%s", k.group, k.kind)] = clusterAPILua
+		if k.kind == "GCPManagedControlPlane" { // its versions are compared with Lua's string library
+			out[fmt.Sprintf("resource.customizations.useOpenLibs.%s_%s", k.group, k.kind)] = "true"
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,20 +16,23 @@ import (
 
 func newStatus(o IO) *cobra.Command {
 	var p environmentFlags
-	var again bool
+	var again, versions bool
 	var interval time.Duration
 	c := &cobra.Command{
 		Use:   "status [ENV]",
 		Short: "Show what environments run, what is held back, and what promotions wait for",
 		Long: `Reads branches and records, evaluates the gates, and changes nothing. ` + "`sluice schema status`" +
 			` prints the JSON schema of the output.`,
-		Example: "  sluice status\n  sluice status prod -o json | jq '.[0].gates'\n  sluice status prod --watch",
+		Example: "  sluice status\n  sluice status prod -o json | jq '.[0].gates'\n  sluice status prod --watch\n  sluice status --versions",
 		Args:    maxArgs("ENV"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
 			environment := strings.Join(args, "")
+			if versions {
+				return p.versions(cmd.Context(), o, environment)
+			}
 			if !again {
 				return p.status(cmd.Context(), o, environment)
 			}
@@ -44,9 +48,34 @@ func newStatus(o IO) *cobra.Command {
 		},
 	}
 	p.add(c)
+	c.Flags().BoolVar(&versions, "versions", false, "show which version of Kubernetes clusters have, and which are behind the trunk")
 	c.Flags().BoolVar(&again, "watch", false, "show the status again and again until interrupted")
 	c.Flags().DurationVar(&interval, "interval", 10*time.Second, "`interval` of --watch")
+	c.MarkFlagsMutuallyExclusive("versions", "watch")
 	return c
+}
+
+// versions shows the versions of Kubernetes of one environment, or of all.
+func (p *environmentFlags) versions(ctx context.Context, o IO, only string) error {
+	s, trunk, err := p.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if only != "" {
+		if err := known(ctx, s, trunk, only, false); err != nil {
+			return err
+		}
+	}
+	list, err := promote.Versions(ctx, s.Hydrator, trunk)
+	if err != nil {
+		return err
+	}
+	list = slices.DeleteFunc(list, func(v promote.ClusterVersion) bool { return only != "" && v.Environment != only })
+	if p.structured() {
+		return p.encode(o.Out, list)
+	}
+	return promote.WriteVersions(o.Out, list, s.Runtime.Clock())
 }
 
 func (p *environmentFlags) status(ctx context.Context, o IO, only string) error {

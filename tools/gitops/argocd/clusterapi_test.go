@@ -49,7 +49,8 @@ func TestHealthOfClusterAPI(t *testing.T) {
 		if !strings.Contains(script, "return hs") {
 			t.Fatalf("%s: there is no script", c.Name)
 		}
-		got, err := lua.VM{}.ExecuteHealthLua(u, script)
+		open := patch.Data["resource.customizations.useOpenLibs."+u.GroupVersionKind().Group+"_"+u.GetKind()] == "true"
+		got, err := lua.VM{UseOpenLibs: open}.ExecuteHealthLua(u, script)
 		if err != nil || string(got.Status) != overrides[c.Want] {
 			t.Errorf("%s: %v, %v, want %s", c.Name, got, err, overrides[c.Want])
 		}
