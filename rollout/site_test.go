@@ -56,22 +56,30 @@ func TestGatesFromReceipts(t *testing.T) {
 		"baked":               {"3h", func(*rollout.Situation, *rollout.Site) {}, rollout.Green, ""},
 		"no time passes here": {"3h30m", func(*rollout.Situation, *rollout.Site) {}, rollout.Waiting, "which only a receipt of that time or later shows (the newest is of 2026-03-27 09:00 UTC)"},
 		"just young enough":   {"", func(s *rollout.Situation, _ *rollout.Site) { s.Now = s.Now.Add(71 * time.Hour) }, rollout.Green, ""},
-		"stale": {"", func(s *rollout.Situation, _ *rollout.Site) { s.Now = s.Now.Add(72 * time.Hour) }, rollout.Unknown,
-			"gov: the newest receipt, 7, is from 2026-03-27 09:00 UTC, 73h0m ago, and at most 72h0m are allowed"},
+		"stale": {
+			"", func(s *rollout.Situation, _ *rollout.Site) { s.Now = s.Now.Add(72 * time.Hour) }, rollout.Unknown,
+			"gov: the newest receipt, 7, is from 2026-03-27 09:00 UTC, 73h0m ago, and at most 72h0m are allowed",
+		},
 		"none": {"", func(s *rollout.Situation, site *rollout.Site) {
 			*site = rollout.Site{MaxAge: time.Hour, Unknown: "no receipt of gov was imported"}
 		}, rollout.Unknown, "gov: no receipt of gov was imported"},
-		"contradicting": {"", func(_ *rollout.Situation, site *rollout.Site) {
-			site.Contradicts = "cluster gov-1 has a tree of its own"
+		"contradicting": {
+			"", func(_ *rollout.Situation, site *rollout.Site) {
+				site.Contradicts = "cluster gov-1 has a tree of its own"
+			},
+			rollout.Red, "gov: receipt 7 of 2026-03-27 09:00 UTC: cluster gov-1 has a tree of its own",
 		},
-			rollout.Red, "gov: receipt 7 of 2026-03-27 09:00 UTC: cluster gov-1 has a tree of its own"},
 		"contradicting and stale": {"", func(s *rollout.Situation, site *rollout.Site) {
 			site.Contradicts, s.Now = "cluster gov-1 has a tree of its own", s.Now.Add(1000*time.Hour)
 		}, rollout.Red, "a tree of its own"},
-		"not complete on the site": {"", func(_ *rollout.Situation, site *rollout.Site) { site.Healthy = time.Time{} }, rollout.Waiting,
-			"gov has not completed its rollout (as of receipt 7"},
-		"clusters behind": {"", func(s *rollout.Situation, _ *rollout.Site) { s.Before[0].Complete = false }, rollout.Waiting,
-			"gov has not completed its rollout"},
+		"not complete on the site": {
+			"", func(_ *rollout.Situation, site *rollout.Site) { site.Healthy = time.Time{} }, rollout.Waiting,
+			"gov has not completed its rollout (as of receipt 7",
+		},
+		"clusters behind": {
+			"", func(s *rollout.Situation, _ *rollout.Site) { s.Before[0].Complete = false }, rollout.Waiting,
+			"gov has not completed its rollout",
+		},
 		"held by an operator": {"", func(_ *rollout.Situation, site *rollout.Site) {
 			site.Healthy = time.Time{}
 			site.Freezes = []rollout.Freeze{{By: "omar", Reason: "the audit", From: at().Add(-2 * time.Hour), Until: at().Add(48 * time.Hour)}}

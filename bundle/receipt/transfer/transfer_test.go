@@ -166,15 +166,21 @@ func TestContradictions(t *testing.T) {
 		state  rollout.State
 		reason string
 	}{
-		"tree of a cluster": {func(r *receipt.Receipt) { r.Clusters[1].Branch.Tree = other }, rollout.Red,
-			"cluster prod-eu-1 has tree 9999999999, which env/prod never had for it"},
-		"tree of another cluster": {func(r *receipt.Receipt) { r.Clusters[1].Branch.Tree = r.Clusters[2].Branch.Tree }, rollout.Red,
-			"cluster prod-eu-1 has tree"},
+		"tree of a cluster": {
+			func(r *receipt.Receipt) { r.Clusters[1].Branch.Tree = other }, rollout.Red,
+			"cluster prod-eu-1 has tree 9999999999, which env/prod never had for it",
+		},
+		"tree of another cluster": {
+			func(r *receipt.Receipt) { r.Clusters[1].Branch.Tree = r.Clusters[2].Branch.Tree }, rollout.Red,
+			"cluster prod-eu-1 has tree",
+		},
 		"tree of the environment": {func(r *receipt.Receipt) {
 			r.Branch.Tree, r.Rollout.Tree, r.Clusters = other, other, []receipt.Cluster{}
 		}, rollout.Red, "env/prod of the site has tree 9999999999, which it never had here"},
-		"what the branch has for a cluster": {func(r *receipt.Receipt) { r.Clusters[1].Desired = other }, rollout.Red,
-			"has 9999999999 for cluster prod-eu-1, and env/prod has " + first[:10]},
+		"what the branch has for a cluster": {
+			func(r *receipt.Receipt) { r.Clusters[1].Desired = other }, rollout.Red,
+			"has 9999999999 for cluster prod-eu-1, and env/prod has " + first[:10],
+		},
 		"the source of a tree":       {func(r *receipt.Receipt) { r.Branch.Source = other }, rollout.Red, "is of 9999999999, and env/prod has it of"},
 		"what it imported":           {func(r *receipt.Receipt) { r.Incoming = other }, rollout.Red, "the site imported commit 9999999999, which env/prod never had"},
 		"a foreign commit":           {func(r *receipt.Receipt) { r.Branch.Foreign = "its commit by Eve was not made by Sluice" }, rollout.Red, "Eve"},

@@ -349,7 +349,7 @@ func readReceiptFile(o IO, name string) ([]byte, error) {
 	if name == "-" {
 		return transfer.ReadFile(o.In)
 	}
-	f, err := os.Open(name)
+	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, err
 	}
