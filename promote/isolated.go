@@ -315,23 +315,23 @@ func (w *witness) trees(ctx context.Context) error {
 	return nil
 }
 
-// made returns when the environment branch got a tree last.
+// made returns when the environment branch got a tree last; zero if that is further back than maxHistory.
 func (w *witness) made(ctx context.Context, tree string) (time.Time, error) {
-	st := w.states[w.environment]
-	if st.Tip.Tree.String() == tree && len(st.Tip.Parents) == 0 {
-		return st.Tip.Committer.When, nil
-	}
-	entries, err := w.past[w.environment].history(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
 	var at time.Time
-	for _, e := range entries {
-		switch is := e.Tree.String() == tree; {
+	commit := w.states[w.environment].Tip
+	for range maxHistory {
+		switch is := commit.Tree.String() == tree; {
 		case is:
-			at = e.At
+			at = commit.Committer.When
 		case !at.IsZero():
 			return at, nil
+		}
+		if len(commit.Parents) == 0 {
+			break
+		}
+		var err error
+		if commit, err = parent(ctx, w.hydrator, commit); err != nil {
+			return at, err
 		}
 	}
 	return at, nil
