@@ -72,7 +72,7 @@ func Of(ctx context.Context, s *session.Session, tree gitstore.Hash) (Config, bo
 		Registries: func(name string) (Registry, error) { return s.Fetcher.Registry(name) },
 	}
 	if file := f.Spec.Output.OCI.Key; file != "" {
-		out.Keys, err = ReadKeys(s.Store.Snapshot(ctx, tree), file, s.Runtime.ArtifactKey)
+		out.Keys, err = ReadKeys(ctx, s.Store.Snapshot(ctx, tree), file, s.Runtime.ArtifactKey)
 	}
 	return out, true, err
 }

@@ -9,12 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	sigstore "github.com/sigstore/sigstore/pkg/signature"
+	"github.com/sigstore/sigstore/pkg/signature/kms"
+	"github.com/sigstore/sigstore/pkg/signature/kms/cliplugin"
+	"github.com/sigstore/sigstore/pkg/signature/options"
 	"github.com/sigstore/sigstore/pkg/signature/payload"
 
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -32,9 +36,12 @@ type Keys struct {
 	missing string           // why there is none
 }
 
+// programTime limits a call of the program of a KMS.
+const programTime = time.Minute
+
 // ReadKeys reads the public key of the fleet from a tree. private may have no key, or another one; then nothing can be
-// signed.
-func ReadKeys(snapshot *gitstore.Snapshot, file string, private session.ArtifactKey) (*Keys, error) {
+// signed. The key of a KMS is asked for its public key.
+func ReadKeys(ctx context.Context, snapshot *gitstore.Snapshot, file string, private session.ArtifactKey) (*Keys, error) {
 	text, err := snapshot.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("spec.output.oci.key: %w", err)
@@ -48,6 +55,8 @@ func ReadKeys(snapshot *gitstore.Snapshot, file string, private session.Artifact
 	case private.Err != nil:
 		out.missing = "artifacts are signed (spec.output.oci.key), and the private key cannot be read: " + private.Err.Error()
 		return out, nil
+	case private.KMS != "":
+		return out, out.service(ctx, public, file, private)
 	case len(private.PEM) == 0:
 		out.missing = "artifacts are signed (spec.output.oci.key), and this run has no private key: set " + private.Name
 		return out, nil
@@ -63,10 +72,40 @@ func ReadKeys(snapshot *gitstore.Snapshot, file string, private session.Artifact
 	if err != nil {
 		return nil, err
 	}
-	if err := cryptoutils.EqualKeys(public, own); err != nil {
-		out.signer, out.missing = nil, fmt.Sprintf("the private key in %s does not belong to the public key %s", private.Name, file)
-	}
+	out.matches(public, own, file, private)
 	return out, nil
+}
+
+// matches drops a signer whose public key is not that of the fleet.
+func (k *Keys) matches(public, own crypto.PublicKey, file string, private session.ArtifactKey) {
+	if err := cryptoutils.EqualKeys(public, own); err != nil {
+		k.signer, k.missing = nil, fmt.Sprintf("the private key in %s does not belong to the public key %s", private.Name, file)
+	}
+}
+
+// service takes the key of a KMS, through a program of sigstore's plugin protocol
+// (https://github.com/sigstore/sigstore/tree/main/pkg/signature/kms/cliplugin). Without an answer nothing can be signed.
+func (k *Keys) service(ctx context.Context, public crypto.PublicKey, file string, private session.ArtifactKey) error {
+	scheme, _, _ := strings.Cut(private.KMS, "://")
+	signer, err := kms.Get(ctx, private.KMS, crypto.SHA256)
+	if _, unknown := errors.AsType[*kms.ProviderNotFoundError](err); unknown {
+		k.missing = fmt.Sprintf("%s names a key of %s, and the program %s%s is not in PATH", private.Name, scheme, cliplugin.PluginBinaryPrefix,
+			scheme)
+		return nil
+	}
+	var own crypto.PublicKey
+	if err == nil {
+		asking, stop := context.WithTimeout(ctx, programTime)
+		defer stop()
+		own, err = signer.PublicKey(options.WithContext(asking))
+	}
+	if err != nil {
+		k.missing = fmt.Sprintf("the key of %s in %s cannot be used: %v", scheme, private.Name, err)
+		return ctx.Err()
+	}
+	k.signer = signer
+	k.matches(public, own, file, private)
+	return nil
 }
 
 // signed reports whether a registry has a signature of a manifest that counts. Only its digest is signed.
@@ -94,7 +133,9 @@ func (k *Keys) sign(ctx context.Context, r Registry, repository string, manifest
 	if err != nil {
 		return err
 	}
-	made, err := k.signer.SignMessage(bytes.NewReader(text))
+	signing, stop := context.WithTimeout(ctx, programTime)
+	defer stop()
+	made, err := k.signer.SignMessage(bytes.NewReader(text), options.WithContext(signing))
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func TestKeys(t *testing.T) {
 		"no private key": {"keys/cosign.pub", session.ArtifactKey{PEM: []byte("s3cret"), Name: "KEY"}, "KEY is not a private key"},
 	} {
 		h := p.Hydrator(1)
-		_, err := artifacts.ReadKeys(h.Store.Snapshot(t.Context(), p.Resolve("main").Tree), c.file, c.private)
+		_, err := artifacts.ReadKeys(t.Context(), h.Store.Snapshot(t.Context(), p.Resolve("main").Tree), c.file, c.private)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: the error is %v, want %s", name, err, c.want)
 		}

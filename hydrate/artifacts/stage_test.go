@@ -120,7 +120,7 @@ func (p *place) config() artifacts.Config {
 	fetcher := p.fetcher()
 	var keys *artifacts.Keys
 	if file := f.Spec.Output.OCI.Key; file != "" {
-		if keys, err = artifacts.ReadKeys(h.Store.Snapshot(p.T.Context(), c.Tree), file, p.private); err != nil {
+		if keys, err = artifacts.ReadKeys(p.T.Context(), h.Store.Snapshot(p.T.Context(), c.Tree), file, p.private); err != nil {
 			p.T.Fatal(err)
 		}
 	}

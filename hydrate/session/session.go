@@ -87,9 +87,10 @@ type Runtime struct {
 	Crashed func(error)
 }
 
-// ArtifactKey is a private key that signs artifacts; without PEM there is none.
+// ArtifactKey is a private key that signs artifacts; without PEM and KMS there is none.
 type ArtifactKey struct {
 	PEM, Password []byte
+	KMS           string // a key of a service, as scheme://key, instead of PEM
 	Name          string // of the environment variable that gives it, for messages
 	Err           error  // why it cannot be read; nil if it can, or if there is none
 }

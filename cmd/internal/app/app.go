@@ -5,6 +5,7 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -106,11 +107,14 @@ func (e Environment) artifactKey() session.ArtifactKey {
 	if len(out.PEM) > 0 {
 		out.Name = name
 	}
+	if strings.Contains(string(out.PEM), "://") && !bytes.HasPrefix(out.PEM, []byte("-----BEGIN")) {
+		out.KMS, out.PEM = string(out.PEM), nil
+	}
 	file := e.Getenv(name + "_FILE")
 	switch {
 	case file == "":
-	case len(out.PEM) > 0:
-		out.PEM, out.Err = nil, fmt.Errorf("both %[1]s and %[1]s_FILE are set: unset one of the two", name)
+	case len(out.PEM)+len(out.KMS) > 0:
+		out.PEM, out.KMS, out.Err = nil, "", fmt.Errorf("both %[1]s and %[1]s_FILE are set: unset one of the two", name)
 	default:
 		var err error
 		if out.PEM, err = os.ReadFile(file); err != nil { //nolint:gosec // the user names it
