@@ -44,6 +44,9 @@ type Review struct {
 	// Unreached says that the review is incomplete because a server with content could not be reached: another review
 	// can be complete. It is not part of the report.
 	Unreached bool `json:"-"`
+	// Unjudged says that no policy judged the change, since what it comes from is not here. The verdict is caution. It is
+	// not part of the report.
+	Unjudged bool `json:"-"`
 	// Routine says whether the change may be merged without a reader; nil if the fleet does not say what is routine.
 	Routine *Routine `json:"routine,omitempty"`
 	// Companions are the merge requests that this one depends on.

@@ -312,6 +312,9 @@ func VerdictWords(r *Review) (sign, words string) {
 	case VerdictWarn:
 		return "⚠️", "Policy passes with warnings"
 	case VerdictCaution:
+		if r.Unjudged && (r.Changes == nil || !Critical(r.Changes)) {
+			return "🟠", "No policy judged it here"
+		}
 		if r.Changes != nil && !Critical(r.Changes) {
 			return "🟠", "What the change removes is not known completely"
 		}

@@ -123,6 +123,9 @@ func (x *bundleDiffOptions) review(ctx context.Context, s *app.Session, f *fleet
 		Fleet: f.Name, Base: st.Tip.Hash.String(), Head: b.Tip.Hash.String(), Version: app.Version(), Changes: changes,
 		Verdict: report.VerdictPass,
 	}
+	if report.Critical(changes) {
+		out.Verdict = report.VerdictCaution
+	}
 	out.Findings.Notes = append(notes, fmt.Sprintf("bundle %d, compared with %s of this site", e.Sequence, ref))
 	if b.Rollback != "" {
 		out.Findings.Notes = append(out.Findings.Notes, "the bundle is a rollback: "+b.Rollback)
@@ -136,7 +139,8 @@ func (x *bundleDiffOptions) judge(ctx context.Context, s *app.Session, trunk git
 ) error {
 	source, err := gitstore.ParseHash(b.Source)
 	if err != nil || !s.Store.Has(source) {
-		out.Findings.Notes = append(out.Findings.Notes, "this site does not have the source commit, so home's verdict counts")
+		out.Verdict, out.Unjudged = report.VerdictCaution, true
+		out.Findings.Notes = append(out.Findings.Notes, "this site does not have the source commit, so its policy did not judge, and home's verdict counts")
 		for _, p := range b.Promotions {
 			for _, exception := range p.Exceptions {
 				out.Findings.Notes = append(out.Findings.Notes, "exception from home's policy: "+exception)
