@@ -169,8 +169,11 @@ func printContents(w io.Writer, m envelope.Manifest, digest string, c *bundle.Co
 		}
 		fmt.Fprintf(w, "  %s  %.10s %s", p.At.UTC().Format(time.DateTime), quoted(p.Commit), quoted(p.Subject))
 		for _, part := range []struct{ name, text string }{
-			{"requested by", p.By}, {"approved by", strings.Join(p.ApprovedBy, ", ")}, {"reason:", p.Reason},
-			{"rollback:", p.Rollback}, {"policy exceptions:", strings.Join(p.Exceptions, "; ")},
+			{"requested by", p.By},
+			{"approved by", strings.Join(p.ApprovedBy, ", ")},
+			{"reason:", p.Reason},
+			{"rollback:", p.Rollback},
+			{"policy exceptions:", strings.Join(p.Exceptions, "; ")},
 		} {
 			if part.text != "" {
 				fmt.Fprintf(w, "; %s %s", part.name, quoted(part.text))
