@@ -167,6 +167,9 @@ func (s *snapshot) readSite(ctx context.Context, e fleet.Environment) (*site, er
 		out.known.Contradicts = fmt.Sprintf("it is of environment %s of fleet %s", r.Environment, r.Fleet)
 		return out, nil
 	}
+	if out.known.Contradicts = stored.Contradicts; out.known.Contradicts != "" {
+		return out, nil
+	}
 	return out, (&witness{s, e.Name, out}).examine(ctx)
 }
 

@@ -24,6 +24,9 @@ type Import struct {
 	Signers []string `json:"signers,omitempty"`
 	// Restored is why a receipt was accepted that is not newer than the one before; "" if it is newer.
 	Restored string `json:"restored,omitempty"`
+	// Contradicts is what the receipt says of the bundle that the site imported last and home did not export so; "" if
+	// nothing does.
+	Contradicts string `json:"contradicts,omitempty"`
 }
 
 // Encode returns the import as JSON.

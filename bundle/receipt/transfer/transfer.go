@@ -7,6 +7,7 @@ package transfer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bundle"
 	"github.com/sluice-gitops/sluice/bundle/envelope"
 	"github.com/sluice-gitops/sluice/bundle/receipt"
 	"github.com/sluice-gitops/sluice/fleet"
@@ -214,6 +216,9 @@ func Import(ctx context.Context, h *hydrate.Hydrator, data []byte, want Want) (*
 		At: second(want.Now), By: receipt.Text(want.By), Manifest: one.envelope.Digest, Signers: out.Verdict.Names,
 		Restored: receipt.Text(want.Restored),
 	}
+	if kept.Contradicts, err = otherBundle(ctx, h, one.receipt); err != nil {
+		return nil, err
+	}
 	_, out.ClockAhead = one.receipt.OnClock(kept.At)
 	return out, (&keeper{h, f, want.Trunk}).keep(ctx, one, kept, before)
 }
@@ -240,6 +245,28 @@ func belongs(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, r receipt
 		return fmt.Errorf("%w: this repository is the site of %s: receipts are imported at the home of the fleet", ErrRefused, e.Name)
 	}
 	return nil
+}
+
+// otherBundle returns why the bundle that a site imported last is not the one that home exported with that number; ""
+// if it is, and if home does not remember it.
+func otherBundle(ctx context.Context, h *hydrate.Hydrator, r receipt.Receipt) (string, error) {
+	if r.Bundle == nil {
+		return "", nil
+	}
+	exports, err := bundle.Exports(ctx, h, r.Environment)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range exports {
+		switch {
+		case e.Sequence != r.Bundle.Sequence:
+		case e.Digest != r.Bundle.Digest:
+			return fmt.Sprintf("the site imported another bundle %d (%.10s) than was exported here (%.10s)", e.Sequence, r.Bundle.Digest, e.Digest), nil
+		case e.Tip != r.Incoming:
+			return fmt.Sprintf("the site says that bundle %d brought commit %.10s, and it has %.10s", e.Sequence, cmp.Or(r.Incoming, "nothing"), e.Tip), nil
+		}
+	}
+	return "", nil
 }
 
 // follows returns why an envelope does not come after the receipt that is here; "" if it does.

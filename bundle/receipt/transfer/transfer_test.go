@@ -230,6 +230,32 @@ func TestRollbackOfAClusterOnTheSite(t *testing.T) {
 	}
 }
 
+// The site says which bundle it imported last, and home knows what it exported.
+func TestAnotherBundle(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	digest := strings.Repeat("2", 64)
+	exported := func(digest, tip string) {
+		h.T.Helper()
+		blob := h.Pipe(fmt.Sprintf(`[{"sequence":1,"digest":%q,"tip":%q,"created":"2026-11-30T09:00:00Z"}]`, digest, tip), "hash-object", "-w", "--stdin")
+		tree := h.Pipe("100644 blob "+blob+"\tprod.json\n", "mktree")
+		h.Git("update-ref", "refs/heads/sluice/bundles", h.Git("commit-tree", "-m", "bundle", tree))
+	}
+	tip := h.Git("rev-parse", "env/prod")
+	for _, c := range []struct{ digest, tip, reason string }{
+		{strings.Repeat("3", 64), tip, "the site imported another bundle 1 (2222222222) than was exported here (3333333333)"},
+		{digest, h.Git("rev-parse", "main"), "the site says that bundle 1 brought commit " + tip[:10]},
+		{digest, tip, ""},
+	} {
+		exported(c.digest, c.tip)
+		h.mustImport(h.honest())
+		prod, _ := h.look()
+		if red := prod.Site.State == rollout.Red; red != (c.reason != "") || !strings.Contains(prod.Site.Reason, c.reason) {
+			t.Errorf("the receipt is %s: %s; want %q", prod.Site.State, prod.Site.Reason, c.reason)
+		}
+	}
+}
+
 // Receipts are imported once, in the order of their numbers, whatever clocks say.
 func TestOrder(t *testing.T) {
 	t.Parallel()
