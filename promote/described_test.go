@@ -252,8 +252,11 @@ func TestDescribedByCommand(t *testing.T) {
 	wantVersions(t, m, "1.35.2", "dev-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
 	m.pass(t, mgmt(rollout.EventRollback, "b", func(c *promote.Command) { c.Apps = []string{"workload.prod-1"} }))
 	wantVersions(t, m, "1.35.2", "dev-1 prod-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
-	m.pass(t, mgmt(rollout.EventPromote, "n", func(c *promote.Command) { c.Now, c.Again = true, "it was not this" }))
-	wantVersions(t, m, "1.36.1", "dev-2 prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8 staging-1 staging-2")
+	m.pass(t, ordered(rollout.EventHalt, "h", nil), ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target, c.Until = "prod-8", m.now.Add(9*time.Hour) }))
+	last := m.pass(t, mgmt(rollout.EventPromote, "n", func(c *promote.Command) { c.Now, c.Again = true, "it was not this" }))
+	wants(t, "--now and a halt", []string{last.Decision.WaitsFor}, "described/prod: red: prod: halted by mia")
+	m.pass(t, ordered(rollout.EventResume, "r", nil))
+	wantVersions(t, m, "1.36.1", "dev-2 prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 staging-1 staging-2")
 	if list := m.Git("ls-tree", "--name-only", "cluster/m"); strings.Contains(list, "dev-1") {
 		t.Errorf("dev-1 is gone, and the branch has %s", list)
 	}

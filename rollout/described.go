@@ -43,7 +43,8 @@ type stage struct {
 	name  string // prod/canary, prod/canary 2 of 3
 	apps  []string
 	bake  time.Duration // how long it must hold before the next stage
-	gates []Gate        // of the environment of the described clusters
+	gates []Gate        // what closes the environment of the described clusters
+	firm  []Gate        // that of gates which --now does not pass
 }
 
 // stages divides the apps that describe clusters. Apps of frozen clusters are in no stage: they stay. settle is the pause
@@ -64,7 +65,11 @@ func stages(s Situation, settle time.Duration) (out []stage, frozen []string, er
 		if err != nil {
 			return nil, nil, err
 		}
-		gates, err := d.gates(s.Now)
+		gates, err := d.gates(s.Now, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		firm, err := d.gates(s.Now, true)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,7 +78,10 @@ func stages(s Situation, settle time.Duration) (out []stage, frozen []string, er
 			return nil, nil, fmt.Errorf("environment %s: settle: %w", d.Environment.Name, err)
 		}
 		for _, w := range waves {
-			out = append(out, d.wave(w, clusters, gates, cmp.Or(pause, settle))...)
+			for _, st := range d.wave(w, clusters, cmp.Or(pause, settle)) {
+				st.gates, st.firm = gates, firm
+				out = append(out, st)
+			}
 		}
 	}
 	return out, frozen, nil
@@ -81,11 +89,11 @@ func stages(s Situation, settle time.Duration) (out []stage, frozen []string, er
 
 // wave returns the stages of one wave: one for each step of the wave that has described clusters, and for each step of
 // an upgrade.
-func (d Described) wave(w Wave, clusters map[string]DescribedCluster, gates []Gate, settle time.Duration) []stage {
+func (d Described) wave(w Wave, clusters map[string]DescribedCluster, settle time.Duration) []stage {
 	var out []stage
 	for _, step := range w.Steps {
 		for i := 0; ; i++ {
-			one := stage{name: d.Environment.Name + "/" + w.Name, bake: settle, gates: gates}
+			one := stage{name: d.Environment.Name + "/" + w.Name, bake: settle}
 			more := false
 			for _, name := range step {
 				c := clusters[name]
@@ -113,7 +121,8 @@ func (d Described) wave(w Wave, clusters map[string]DescribedCluster, gates []Ga
 }
 
 // gates returns what keeps all described clusters of an environment as they are: its halt, its freezes and its windows.
-func (d Described) gates(now time.Time) ([]Gate, error) {
+// --now ignores windows that allow.
+func (d Described) gates(now time.Time, overtakes bool) ([]Gate, error) {
 	freezes, err := Planned(d.Environment.Promotion)
 	if err != nil {
 		return nil, fmt.Errorf("environment %s: %w", d.Environment.Name, err)
@@ -128,16 +137,20 @@ func (d Described) gates(now time.Time) ([]Gate, error) {
 	if h := d.Record.Halt; h != nil {
 		out = append(out, Gate{Name: name, State: Red, Since: h.At, Reason: d.Environment.Name + ": " + h.String()})
 	}
-	if open, reason, next := Open(d.Environment.Promotion.Windows, freezes, now); !open {
+	windows := d.Environment.Promotion.Windows
+	if overtakes {
+		windows = slices.DeleteFunc(slices.Clone(windows), func(w fleet.Window) bool { return !w.Deny })
+	}
+	if open, reason, next := Open(windows, freezes, now); !open {
 		out = append(out, Gate{Name: name, State: Waiting, Until: next, Reason: d.Environment.Name + ": " + reason})
 	}
 	return out, nil
 }
 
 // divide keeps the described clusters whose stage has not come at what they run. The first stage that the proposal
-// changes comes with everything else.
+// changes comes with everything else; with --now, all stages do. Frozen clusters stay in any case.
 func (x *proposer) divide(w *Proposal) {
-	if w == nil || w.Renders || w.Overtakes || len(x.stages)+len(x.stay) == 0 ||
+	if w == nil || w.Renders || len(x.stages)+len(x.stay) == 0 ||
 		x.s.Running.Source.Empty() {
 		return
 	}
@@ -156,6 +169,8 @@ func (x *proposer) divide(w *Proposal) {
 		for _, app := range st.apps {
 			switch {
 			case known && !slices.Contains(e.Changed, app):
+			case known && w.Overtakes:
+				w.firm = append(w.firm, st.firm...)
 			case known && (first < 0 || first == i):
 				first = i
 			default:
@@ -214,7 +229,7 @@ func (x *gatekeeper) describedGates(w Proposal) []Gate {
 		return []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Unknown, Reason: "which described clusters it changes is not known yet"}}
 	}
 	if w.Stage == "" {
-		return nil
+		return slices.CompactFunc(w.firm, func(a, b Gate) bool { return a.Name == b.Name && a.State == b.State })
 	}
 	st := w.stages[w.stage]
 	g := Gate{Name: GateDescribed + st.name, State: Green}

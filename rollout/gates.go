@@ -32,8 +32,8 @@ func (x *gatekeeper) gates(w Proposal) []Gate {
 		gates = append(gates, x.progressGate())
 		gates = append(gates, x.checkGates()...)
 		gates = append(gates, x.expressionGates(w)...)
-		gates = append(gates, x.describedGates(w)...)
 	}
+	gates = append(gates, x.describedGates(w)...)
 	gates = append(gates, x.renderedGates(w)...)
 	if g, ok := x.agreement.approvalsGate(); ok {
 		gates = append(gates, g)

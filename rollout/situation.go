@@ -298,5 +298,6 @@ type Proposal struct {
 
 	stages    []stage // of the apps that describe clusters
 	stage     int     // index of Stage
+	firm      []Gate  // of the stages that --now brings
 	undivided bool    // what changes is not known, so no described cluster moves
 }
