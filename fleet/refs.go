@@ -45,8 +45,8 @@ func refPrefixes() []string {
 func eachFields() []string { return []string{"name", "kubeVersion", "environment"} }
 
 // parseReferences splits a text. References are `environment`, `app`, the fields of `each`, and names that begin with
-// `cluster.`, `app.vars.`, `each.labels.` or `each.vars.`. A name that is similar to one of them is an error; any other ${…} stays as it is. `$${` is a literal
-// `${`.
+// `cluster.`, `app.vars.`, `each.labels.` or `each.vars.`. A name that is similar to one of them is an error; any other
+// ${…} stays as it is. `$${` is a literal `${`.
 func parseReferences(text string) ([]segment, error) {
 	var out []segment
 	var literal strings.Builder

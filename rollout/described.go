@@ -31,8 +31,8 @@ type DescribedCluster struct {
 type Entire struct {
 	Source  Source
 	Changed []string // apps that describe clusters and whose manifests it changes, on any cluster
-	// Moved are such apps whose manifests the last move changed that changed any: MovedAt is when another move followed,
-	// and zero if none did.
+	// Moved are the apps that the last move changed which changed any of them. MovedAt is when the next move followed;
+	// zero if none has.
 	Moved   []string
 	MovedAt time.Time
 	Failure string // why it cannot be rendered: then the proposal is not divided
