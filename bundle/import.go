@@ -245,7 +245,7 @@ func (o *Opened) environment(ctx context.Context, s Site) error {
 		return err
 	}
 	o.Import = incoming.Import{
-		Environment: environment, Sequence: o.Envelope.Sequence, Digest: o.Envelope.Digest, Home: tip, Passed: true, Tree: o.Tip.Tree,
+		Environment: environment, Sequence: o.Envelope.Sequence, Digest: o.Envelope.Digest, Home: tip, Tree: o.Tip.Tree,
 	}
 	return nil
 }

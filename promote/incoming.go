@@ -176,28 +176,13 @@ func (c *compositions) given(environment string, source rollout.Source, clusters
 	return one, nil
 }
 
-// homePolicy is the verdict that home signed, for a site that does not have the source commit and so cannot judge by
-// its own rules.
-func (i *imports) homePolicy(source rollout.Source, clusters []string) (rollout.State, string) {
-	found, ok := i.find(source, clusters)
-	switch {
-	case !ok:
-		return rollout.Unknown, "no bundle brought it"
-	case !found.Passed:
-		return rollout.Red, fmt.Sprintf("home's policy refuses what bundle %d brings", found.Sequence)
-	}
-	return rollout.Green, ""
-}
-
-// imported judges what a bundle brings: by the site's own policy if it has the source commit, and else by home's
-// verdict, which home signed.
+// imported judges what a bundle brings by the site's own policy, if the site has the source commit. If it has not, home
+// has judged: nothing reaches home's branch past its gates, and home's signers signed what it has.
 func (p *proposals) imported(ctx context.Context, environment string, source rollout.Source, from *imports) (rollout.State, string) {
-	clusters := p.clusterNames(environment)
-	state, reason := from.homePolicy(source, clusters)
-	if state != rollout.Green {
-		return state, reason
+	found, ok := from.find(source, p.clusterNames(environment))
+	if !ok {
+		return rollout.Unknown, "no bundle brought it"
 	}
-	found, _ := from.find(source, clusters)
 	then, err := branch.ReadTree(ctx, p.hydrator.Store, found.Tree)
 	if err != nil {
 		return rollout.Unknown, "what the bundle brings cannot be read"

@@ -31,7 +31,7 @@ func newSite(t *testing.T, promotion string) *siteStage {
 }
 
 // brings imports the branch home/prod.
-func (s *siteStage) brings(passed bool) {
+func (s *siteStage) brings() {
 	s.T.Helper()
 	store := s.Hydrator(1).Store
 	home, err := store.Resolve(s.T.Context(), "home/prod")
@@ -40,7 +40,7 @@ func (s *siteStage) brings(passed bool) {
 	}
 	s.sequence++
 	i := incoming.Import{
-		Environment: "prod", Sequence: s.sequence, Digest: strings.Repeat("a", 64), Home: home.Hash, Passed: passed,
+		Environment: "prod", Sequence: s.sequence, Digest: strings.Repeat("a", 64), Home: home.Hash,
 	}
 	w, err := store.NewWriter()
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *siteStage) same(what, a, b string) {
 func TestASitePromotesWhatBundlesBring(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "mode: auto, bake: 10m, waves: [{name: all}]")
-	s.brings(true)
+	s.brings()
 	got, _ := s.look(nil)
 	s.same("the first state", "env/prod^{tree}", "home/prod^{tree}")
 	s.same("the cluster", "cluster/prod-eu-1^{tree}", "home/prod:prod-eu-1")
@@ -100,7 +100,7 @@ func TestASitePromotesWhatBundlesBring(t *testing.T) {
 	old := s.Git("rev-parse", "home/prod")
 	s.release("second")
 	s.homeGets()
-	s.brings(true)
+	s.brings()
 	got, _ = s.look(nil)
 	wants(t, "before the bake", []string{got.Decision.WaitsFor}, "home")
 	s.now = s.now.Add(10 * time.Minute)
@@ -109,7 +109,7 @@ func TestASitePromotesWhatBundlesBring(t *testing.T) {
 
 	// Home goes back: the newest import has the older source commit, and comes next all the same.
 	s.Git("branch", "-f", "home/prod", s.Git("commit-tree", old+"^{tree}", "-p", "home/prod", "-m", "back"))
-	s.brings(true)
+	s.brings()
 	s.look(nil)
 	s.now = s.now.Add(10 * time.Minute)
 	s.look(nil)
@@ -119,7 +119,7 @@ func TestASitePromotesWhatBundlesBring(t *testing.T) {
 func TestASiteRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "mode: manual")
-	s.brings(true)
+	s.brings()
 	_, refused := s.look(nil, ordered(rollout.EventPromote, "1", nil))
 	if len(refused) > 0 {
 		t.Fatalf("refused: %q", refused)
@@ -127,9 +127,10 @@ func TestASiteRefuses(t *testing.T) {
 	s.same("by command", "env/prod^{tree}", "home/prod^{tree}")
 	s.release("second")
 	s.homeGets()
-	s.brings(false)
+	s.brings()
+	s.out.red[s.Git("rev-parse", "main")] = true
 	got, _ := s.look(nil, ordered(rollout.EventPromote, "2", nil))
-	wants(t, "home's policy", []string{got.Decision.WaitsFor}, "home's policy refuses")
+	wants(t, "the site's policy", []string{got.Decision.WaitsFor}, "the trunk's policy says no")
 
 	// Somebody pushes to the branch.
 	s.Git("branch", "-f", incoming.Branch("prod"), s.Git("commit-tree", "main^{tree}", "-p", incoming.Branch("prod"), "-m", "mine"))
@@ -145,7 +146,7 @@ func TestASiteWithoutTheSource(t *testing.T) {
 	s.Commit("own fleet file")
 	s.Git("branch", "-f", "main", "own")
 	s.Git("checkout", "-q", "main")
-	s.brings(true)
+	s.brings()
 	got, _ := s.look(nil)
 	if got.Foreign != "" || len(s.out.asked) != 0 {
 		t.Errorf("the status is %+v; asked %q", got, s.out.asked)

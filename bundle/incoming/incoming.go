@@ -27,8 +27,7 @@ const Prefix = "sluice/incoming/"
 const (
 	TrailerSequence = "Sluice-Bundle"
 	TrailerDigest   = "Sluice-Bundle-Digest"
-	TrailerHome     = "Sluice-Bundle-Tip"    // home's commit
-	TrailerPolicy   = "Sluice-Bundle-Policy" // home's verdict: pass or fail
+	TrailerHome     = "Sluice-Bundle-Tip" // home's commit
 )
 
 // Branch returns the branch of an environment.
@@ -40,7 +39,6 @@ type Import struct {
 	Sequence    int64         // of the bundle
 	Digest      string        // of the bundle's manifest
 	Home        gitstore.Hash // tip of home's environment branch
-	Passed      bool          // home's policy has no objection
 	At          time.Time     // when it was imported, by the clock of the site
 
 	Commit, Tree gitstore.Hash // of the branch
@@ -48,16 +46,11 @@ type Import struct {
 
 // Trailers returns the trailers that Parse reads.
 func (i Import) Trailers() []gitstore.Trailer {
-	verdict := "fail"
-	if i.Passed {
-		verdict = "pass"
-	}
 	return []gitstore.Trailer{
 		{Key: branch.TrailerEnvironment, Value: i.Environment},
 		{Key: TrailerSequence, Value: strconv.FormatInt(i.Sequence, 10)},
 		{Key: TrailerDigest, Value: i.Digest},
 		{Key: TrailerHome, Value: i.Home.String()},
-		{Key: TrailerPolicy, Value: verdict},
 	}
 }
 
@@ -66,7 +59,7 @@ func (i Import) Trailers() []gitstore.Trailer {
 func Parse(c gitstore.Commit, environment string) (Import, error) {
 	trailer := func(key string) string { return branch.Trailer(c.Message, key) }
 	out := Import{
-		Environment: environment, Digest: trailer(TrailerDigest), Passed: trailer(TrailerPolicy) == "pass",
+		Environment: environment, Digest: trailer(TrailerDigest),
 		At: c.Committer.When, Commit: c.Hash, Tree: c.Tree,
 	}
 	var err error

@@ -40,12 +40,12 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := gitstore.Hash{1}
-	first := Import{Environment: "gov", Sequence: 3, Digest: strings.Repeat("a", 64), Home: home, Passed: true}
+	first := Import{Environment: "gov", Sequence: 3, Digest: strings.Repeat("a", 64), Home: home}
 	one := commit(t, w, s, first, nil, home)
 	second := Import{Environment: "gov", Sequence: 7, Digest: strings.Repeat("b", 64), Home: gitstore.Hash{2}}
 	two := commit(t, w, s, second, nil, one.Hash, second.Home)
 	got, err := History(t.Context(), s, "gov", two.Hash, 10)
-	if err != nil || len(got) != 2 || got[0].Sequence != 7 || got[1].Sequence != 3 || got[0].Passed || !got[1].Passed ||
+	if err != nil || len(got) != 2 || got[0].Sequence != 7 || got[1].Sequence != 3 ||
 		got[1].Home != home || got[0].Tree != two.Tree || !got[0].At.Equal(time.Unix(1_700_000_000, 0)) {
 		t.Fatalf("the history is %+v, %v", got, err)
 	}
