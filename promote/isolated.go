@@ -170,7 +170,11 @@ func (s *snapshot) readSite(ctx context.Context, e fleet.Environment) (*site, er
 	if out.known.Contradicts = stored.Contradicts; out.known.Contradicts != "" {
 		return out, nil
 	}
-	return out, (&witness{s, e.Name, out}).examine(ctx)
+	err = (&witness{s, e.Name, out}).examine(ctx)
+	if unknownHistory(err) {
+		out.known.Unknown, err = fmt.Sprintf("what its receipt says cannot be compared with %s: %v", s.fleet.EnvironmentBranch(e.Name), err), nil
+	}
+	return out, err
 }
 
 // witness compares what a receipt says with what the environment branch had.
@@ -385,9 +389,11 @@ func (s *site) upstream(out *rollout.Upstream) {
 	out.Site, out.Source, out.Since = &known, s.source, s.since
 	for i := range out.Clusters {
 		c := &out.Clusters[i]
-		c.Desired = hashText(s.has[c.Name])
 		one := s.on(c.Name)
 		if one == nil { // what it does not say about a cluster is not known
+			if s.has != nil {
+				c.Desired = hashText(s.has[c.Name])
+			}
 			continue
 		}
 		c.Desired = one.Desired

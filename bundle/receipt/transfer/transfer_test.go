@@ -201,6 +201,12 @@ func TestContradictions(t *testing.T) {
 			t.Errorf("%s: staging is at %s", name, staging.Tip)
 		}
 	}
+	r := h.honest() // after a rollback there, with two clusters that it does not name
+	r.Branch.Tree, r.Branch.Source, r.Rollout.Tree, r.Clusters = other, "", other, r.Clusters[:1]
+	h.mustImport(r)
+	if _, staging := h.look(); staging.Tip != "" {
+		t.Error("staging takes what one of three clusters runs")
+	}
 	h.mustImport(h.honest())
 	if prod, staging := h.look(); prod.Site.State != rollout.Green || staging.Tip == "" {
 		t.Errorf("an honest receipt is %s: %s; staging is at %q", prod.Site.State, prod.Site.Reason, staging.Tip)
