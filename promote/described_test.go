@@ -18,6 +18,7 @@ type management struct {
 	*stage
 	red   map[string]bool // apps with red statuses on the management cluster
 	order string          // of an upgrade
+	forge promote.MergeRequests
 }
 
 const kind = "apiVersion: sluice.dev/v1alpha1\nkind: "
@@ -38,7 +39,7 @@ func (m *management) Statuses(_ context.Context, commit string) ([]rollout.Statu
 
 func newManagement(t *testing.T, promotion string) *management {
 	t.Helper()
-	m := &management{&stage{hydratetest.New(t), &outsider{red: map[string]bool{}}, time.Now()}, map[string]bool{}, ""}
+	m := &management{&stage{hydratetest.New(t), &outsider{red: map[string]bool{}}, time.Now()}, map[string]bool{}, "", nil}
 	m.out.repo = m.Repo
 	m.Write("sluice.yaml", kind+`Fleet
 metadata: {name: acme}
@@ -105,7 +106,7 @@ func (m *management) pass(t *testing.T, commands ...promote.Command) promote.Sta
 	t.Helper()
 	c := m.tip()
 	r := promote.Request{Trunk: c, Commands: commands, Now: m.now, Adapters: m.adapters()}
-	r.Adapters.Statuses = m
+	r.Adapters.Statuses, r.Adapters.MergeRequests = m, m.forge
 	var mgmt promote.Status
 	for range 20 {
 		list, err := promote.Look(t.Context(), m.Hydrator(2), r)
@@ -358,5 +359,29 @@ func TestVersions(t *testing.T) {
 	}
 	if !strings.Contains(text.String(), "1.35        0    0        6     0") || !strings.Contains(text.String(), "(2 days)") {
 		t.Errorf("the text is\n%s", text.String())
+	}
+}
+
+// TestDescribedRequests: in mode request, each wave is a merge request.
+func TestDescribedRequests(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: manual, settle: 0s")
+	first := ordered(rollout.EventPromote, "first", nil)
+	first.Environment = "mgmt"
+	m.pass(t, first)
+	m.Write("sluice.yaml", strings.Replace(m.Read("sluice.yaml"), "mode: manual, settle: 0s", "mode: request", 1))
+	m.version("1.36.1")
+	forge := &requests{}
+	m.forge = forge
+	for _, want := range []string{"dev-1 dev-2", "dev-1 dev-2 staging-1 staging-2", "dev-1 dev-2 prod-1 prod-2 staging-1 staging-2"} {
+		m.pass(t)
+		if forge.open == nil {
+			t.Fatalf("no merge request for %s", want)
+		}
+		m.Git("update-ref", "refs/heads/env/mgmt", "refs/heads/sluice/promote/mgmt") // it is merged
+		forge.open = nil
+		m.pass(t)
+		m.now = m.now.Add(10 * time.Minute)
+		wantVersions(t, m, "1.36.1", want)
 	}
 }
