@@ -116,6 +116,8 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 		health := x.upstreams.health(b)
 		unknown := ""
 		switch {
+		case b.receiptGate(x.s.Now).State != Green:
+			unknown = b.receiptGate(x.s.Now).Reason
 		case watch == nil || b.Source.Empty() || b.idle():
 		case !x.order.knows(b.Source):
 			unknown = "it runs " + b.Source.String() + ", which is not on the known part of the trunk"
@@ -124,7 +126,7 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 			unknown = health.reason
 		case health.state == Green:
 			if since := x.healthySince(w, watch); !since.IsZero() {
-				one.Healthy, one.Soak = true, x.s.Now.Sub(since)
+				one.Healthy, one.Soak = true, max(x.asOf(name).Sub(since), 0)
 			}
 		}
 		switch {

@@ -36,7 +36,7 @@ type Site struct {
 // Stale reports whether the newest receipt is older than it may be.
 func (s *Site) Stale(now time.Time) bool { return now.Sub(s.Made) > s.MaxAge }
 
-// AsOf says in words what the receipt is: "as of receipt 7 of 2026-11-30 09:00 UTC, 3h0m0s old".
+// AsOf says in words what the receipt is: "as of receipt 7 of 2026-11-30 09:00 UTC, 3h0m old".
 func (s *Site) AsOf(now time.Time) string {
 	if s.Unknown != "" {
 		return s.Unknown

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/fleet/expression"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -219,6 +220,39 @@ func TestContradictionStopsPromotions(t *testing.T) {
 		}
 		if lands != c.lands {
 			t.Errorf("%s: it lands: %t; the gates are %v", name, lands, d.Gates)
+		}
+	}
+}
+
+// Expressions see how long the site was healthy as of its receipt, and nothing of one that cannot be believed.
+func TestExpressionsSeeReceipts(t *testing.T) {
+	t.Parallel()
+	for expr, want := range map[string]rollout.State{
+		`upstreams.gov.soak >= duration("3h")`:    rollout.Green,
+		`upstreams.gov.soak >= duration("3h30m")`: rollout.Waiting, // an hour has passed since the receipt
+	} {
+		for stale, state := range map[bool]rollout.State{false: want, true: rollout.Unknown} {
+			s, _ := air("")
+			s.Environment.Promotion.Gates = []fleet.GateExpression{{Name: "soaked", Expr: expr}}
+			s.Facts = &expression.Facts{}
+			if stale {
+				s.Now = s.Now.Add(100 * time.Hour)
+			}
+			d, err := rollout.Decide(*s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, g := range d.Gates {
+				if g.Name == rollout.GateExpression+"soaked" {
+					if found = true; g.State != state {
+						t.Errorf("%s, stale %t: the gate is %s", expr, stale, g)
+					}
+				}
+			}
+			if !found {
+				t.Errorf("%s: there is no gate", expr)
+			}
 		}
 	}
 }
