@@ -182,7 +182,7 @@ func appsNear(f *Fleet, paths []string) []*App {
 	}
 	var out []*App
 	for _, app := range f.Apps {
-		if app.workspace == nil || workspaces[app.workspace] || app.catalog != nil && repositories[app.catalog.Repository] {
+		if app.workspace == nil || workspaces[app.workspace] || app.catalog.inAny(repositories) {
 			out = append(out, app)
 		}
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,11 +13,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/sluice-gitops/sluice/internal/nearest"
 )
@@ -34,7 +30,7 @@ type CatalogApp struct {
 	Repository string // that has it; "" for the fleet's own
 
 	dir     string
-	schema  *jsonschema.Schema // of the parameters; nil if they have a mistake
+	schema  *parameterSchema // nil if it has a mistake
 	sources []Source
 	doc     document
 }
@@ -113,6 +109,13 @@ func (c *CatalogApp) Parameters() []Parameter {
 	return out
 }
 
+// inAny reports whether the version or one of its sources is in one of some repositories.
+func (c *CatalogApp) inAny(repositories map[string]bool) bool {
+	return c != nil && (repositories[c.Repository] || slices.ContainsFunc(c.sources, func(s Source) bool {
+		return repositories[s.repository()]
+	}))
+}
+
 // holds reports whether a file of the fleet's tree is a part of what the version is made of.
 func (c *CatalogApp) holds(name string) bool {
 	if c == nil {
@@ -176,6 +179,25 @@ func (l *loader) catalogFrom(own []document) {
 	})
 }
 
+// misplacedCatalog warns about files of Sluice's in the folder of the catalog that nothing reads.
+func (l *loader) misplacedCatalog(ctx context.Context) {
+	var globs []glob
+	for _, text := range []string{"/*.yaml", "/*.yml", "/*/*.yaml", "/*/*.yml", "/*/*/catalog.yml"} {
+		if g, err := parseGlob(catalogDir + text); err == nil { // the patterns are constants
+			globs = append(globs, g)
+		}
+	}
+	names, err := walkGlobs(ctx, l.tree, globs)
+	if err != nil {
+		return // nothing needs these files
+	}
+	for _, name := range names[:min(len(names), maxUnread)] {
+		if data, err := l.tree.ReadFile(name); err == nil && bytes.Contains(data, []byte("apiVersion: sluice.dev/")) {
+			l.warnf(document{file: name}, nil, "the catalog is in catalog/NAME/VERSION/catalog.yaml", "%s is not read", name)
+		}
+	}
+}
+
 // mountedCatalog reads a catalog of another repository. If that cannot be read, the apps that use it fail, and no others.
 func (l *loader) mountedCatalog(from CatalogFrom, at []string) {
 	if err := l.fleet.unavailable[from.Repository]; err != nil {
@@ -232,6 +254,11 @@ func (l *loader) catalogApp(doc document, repository string) {
 	c := &CatalogApp{
 		Name: file.Metadata.Name, Spec: file.Spec, File: doc.file, Repository: repository, dir: dirOf(doc.file), doc: doc,
 	}
+	if want := path.Join(c.Name, c.Version(), catalogFile); !strings.HasSuffix("/"+doc.file, "/"+want) {
+		l.errorf(doc, []string{"metadata", "name"}, "move the file, or correct name and version", "version %s of %s belongs into %s",
+			c.Version(), c.Name, path.Join(path.Dir(path.Dir(path.Dir(doc.file))), want))
+		return
+	}
 	if first := l.fleet.catalogApp(c.Name, c.Spec.Version); first != nil {
 		l.errorf(doc, []string{"spec", "version"}, "rename one", "version %s of %s is also in %s", c.Version(), c.Name,
 			place(first.doc))
@@ -243,8 +270,14 @@ func (l *loader) catalogApp(doc document, repository string) {
 	}
 	c.sources = l.catalogSources(c)
 	var err error
+	at := []string{"spec", "parameters"}
 	if c.schema, err = compileParameters(c.Spec.Parameters); err != nil {
-		l.errorf(doc, []string{"spec", "parameters"}, "a JSON schema of an object, with properties", "%v", err)
+		l.errorf(doc, at, "a JSON schema of an object, with properties", "%v", err)
+	} else {
+		for _, p := range c.schema.presets() {
+			l.errorf(doc, append(append(at, "properties"), p.at...), "correct the default or the schema", "the default of %s: %s",
+				strings.Join(p.at, "."), p.text)
+		}
 	}
 	l.fleet.Catalog = append(l.fleet.Catalog, c)
 }
@@ -361,17 +394,19 @@ func (l *loader) fromCatalog(a *App) {
 	if c.schema == nil {
 		return // reported
 	}
-	values, err := jsonOf(withDefaults(c.Spec.Parameters, from.Values))
-	if err != nil {
-		l.errorf(a.doc, at("values"), "", "the values of %s: %v", c.Name, err)
-		return
+	if text := firstReference(from.Values); text != "" {
+		l.errorf(a.doc, at("values"), "write it into a values file of the app's layers",
+			"the values of %s have the reference %s, which is not replaced there", c.Name, text)
 	}
-	l.checkValues(a.doc, at("values"), c, c.schema.Validate(values))
+	for _, p := range l.parameters.check(c.schema, from.Values) {
+		l.errorf(a.doc, append(at("values"), p.at...), "parameters: "+c.parameterNames(), "%s of %s %s: %s",
+			strings.Join(append([]string{"values"}, p.at...), "."), c.Name, c.Version(), p.text)
+	}
 	vars := maps.Clone(c.Spec.Vars)
 	if vars == nil {
 		vars = map[string]any{}
 	}
-	for _, more := range []map[string]any{a.Spec.Vars, withDefaults(c.Spec.Parameters, from.Values)} {
+	for _, more := range []map[string]any{a.Spec.Vars, c.schema.complete(from.Values)} {
 		for _, name := range slices.Sorted(maps.Keys(more)) {
 			if _, taken := vars[name]; taken {
 				l.errorf(a.doc, []string{"spec", "vars", name}, "rename it", "%s of the catalog has the variable %s, too", c.Name, name)
@@ -380,6 +415,40 @@ func (l *loader) fromCatalog(a *App) {
 		}
 	}
 	a.Spec.Vars = vars
+}
+
+func (c *CatalogApp) parameterNames() string {
+	var names []string
+	for _, p := range c.Parameters() {
+		names = append(names, p.Name)
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
+
+// firstReference returns a reference in the strings of a value; "" if there is none.
+func firstReference(v any) string {
+	switch v := v.(type) {
+	case string:
+		segments, err := parseReferences(v)
+		for _, s := range segments {
+			if err == nil && s.ref != nil {
+				return s.ref.text
+			}
+		}
+	case []any:
+		for _, one := range v {
+			if text := firstReference(one); text != "" {
+				return text
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if text := firstReference(v[name]); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
 }
 
 // notInCatalog reports a version that does not exist. If a catalog cannot be read, only the app's own targets fail.
@@ -406,111 +475,12 @@ func (l *loader) notInCatalog(a *App, from *FromCatalog, at func(...string) []st
 			from.Catalog)
 		return
 	}
-	l.errorf(a.doc, at("catalog"), "catalog/NAME/VERSION/catalog.yaml declares one", "the catalog has no %s%s", from.Catalog,
+	hint := "catalog/NAME/VERSION/catalog.yaml declares one"
+	if len(l.fleet.Spec.Import) > 0 {
+		hint = "a fleet with spec.import has catalogs of other repositories only: spec.catalog names them"
+	}
+	l.errorf(a.doc, at("catalog"), hint, "the catalog has no %s%s", from.Catalog,
 		nearest.DidYouMean(from.Catalog, slices.Compact(names)))
-}
-
-// checkValues reports the values that the schema refuses.
-func (l *loader) checkValues(doc document, at []string, c *CatalogApp, err error) {
-	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
-	if !ok {
-		if err != nil {
-			l.errorf(doc, at, "", "the values of %s: %v", c.Name, err)
-		}
-		return
-	}
-	for _, cause := range invalid.Causes {
-		l.checkValues(doc, at, c, cause)
-	}
-	if len(invalid.Causes) > 0 {
-		return
-	}
-	var names []string
-	for _, p := range c.Parameters() {
-		names = append(names, p.Name)
-	}
-	if k, ok := invalid.ErrorKind.(*kind.AdditionalProperties); ok {
-		slices.Sort(k.Properties) // the validator's order differs between runs
-	}
-	name := strings.Join(append([]string{"values"}, invalid.InstanceLocation...), ".")
-	l.errorf(doc, append(slices.Clone(at), invalid.InstanceLocation...), "parameters: "+cmp.Or(strings.Join(names, ", "), "none"),
-		"%s of %s %s: %s", name, c.Name, c.Version(), invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
-}
-
-// compileParameters compiles the schema of parameters. Names that it does not have are refused, unless it says something
-// else. It cannot refer to other documents.
-func compileParameters(parameters map[string]any) (schema *jsonschema.Schema, err error) {
-	defer func() {
-		if r := recover(); r != nil { // the compiler's, for schemas that it does not expect
-			err = fmt.Errorf("the schema cannot be used: %v", r)
-		}
-	}()
-	whole := maps.Clone(parameters)
-	if whole == nil {
-		whole = map[string]any{}
-	}
-	if kind, ok := whole["type"]; ok && kind != "object" {
-		return nil, fmt.Errorf("the type of parameters is object, not %v", kind)
-	}
-	_, patterns := whole["patternProperties"]
-	if _, said := whole["additionalProperties"]; !said && !patterns {
-		whole["additionalProperties"] = false
-	}
-	whole["type"] = "object"
-	document, err := jsonOf(whole)
-	if err != nil {
-		return nil, err
-	}
-	const name = "file:///parameters.json"
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(noDocuments{})
-	if err := compiler.AddResource(name, document); err != nil {
-		return nil, err
-	}
-	return compiler.Compile(name)
-}
-
-// noDocuments loads no schema.
-type noDocuments struct{}
-
-// Load implements jsonschema.URLLoader.
-func (noDocuments) Load(url string) (any, error) {
-	return nil, fmt.Errorf("the schema refers to another document, %.100q, which is not read", url)
-}
-
-// jsonOf returns a value as the validator expects it.
-func jsonOf(v map[string]any) (any, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return jsonschema.UnmarshalJSON(bytes.NewReader(text))
-}
-
-// withDefaults returns values with the defaults of the properties that they lack, also in objects that they have.
-func withDefaults(schema, values map[string]any) map[string]any {
-	out := maps.Clone(values)
-	if out == nil {
-		out = map[string]any{}
-	}
-	properties, _ := schema["properties"].(map[string]any)
-	for name, p := range properties {
-		property, ok := p.(map[string]any)
-		if !ok {
-			continue
-		}
-		value, given := out[name]
-		if preset, ok := property["default"]; ok && !given {
-			value, given = preset, true
-		}
-		if inner, ok := value.(map[string]any); ok {
-			value = withDefaults(property, inner)
-		}
-		if given {
-			out[name] = value
-		}
-	}
-	return out
 }
 
 // compareVersions orders versions by their numbers, then by their texts.

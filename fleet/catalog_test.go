@@ -105,7 +105,7 @@ func TestCatalogMistakes(t *testing.T) {
 		"own source":    {from: good + "\n  source: {helm: {path: charts/web}}", want: "the app has both from and a source of its own"},
 		"its variable":  {from: good + "\n  vars: {owner: me}", want: "postgres of the catalog has the variable owner, too"},
 		"twice": {from: good, want: "version 3 of postgres is also in", more: map[string]string{
-			"catalog/postgres/4/catalog.yaml": postgres3,
+			"catalog/postgres/3/catalog.yaml": postgres3 + "---\n" + postgres3,
 		}},
 		"no source": {from: good, want: "the app has no source", more: map[string]string{
 			"catalog/postgres/3/catalog.yaml": strings.Replace(postgres3, "  source: {helm: {path: charts/web}}\n", "", 1),
@@ -113,11 +113,28 @@ func TestCatalogMistakes(t *testing.T) {
 		"place by an app": {from: good, want: "the place of a source of the catalog cannot have references", more: map[string]string{
 			"catalog/postgres/3/catalog.yaml": strings.Replace(postgres3, "charts/web", "'charts/${app.vars.size}'", 1),
 		}},
-		"another document": {from: good, want: "which is not read", more: map[string]string{
+		"another document": {from: good, want: "the schema has $ref: write everything in place", more: map[string]string{
 			"catalog/postgres/3/catalog.yaml": strings.Replace(postgres3, "enum: [small, large]", "$ref: 'https://example.com/a.json'", 1),
 		}},
 		"no schema": {from: good, want: "the type of parameters is object", more: map[string]string{
 			"catalog/postgres/3/catalog.yaml": strings.Replace(postgres3, "    required: [size]\n", "    type: array\n", 1),
+		}},
+		"large pattern": {from: good, want: "the patterns of the schema have more than 20000 steps", more: map[string]string{
+			"catalog/postgres/3/catalog.yaml": strings.Replace(postgres3, "enum: [small, large]", "pattern: '(abcdefghij){999}(abcdefghij){999}'", 1),
+		}},
+		"large schema": {from: good, want: "bytes as JSON, more than 16384", more: map[string]string{
+			"catalog/postgres/3/catalog.yaml": strings.Replace(postgres3, "How much it holds.", strings.Repeat("x", 17000), 1),
+		}},
+		"large values": {from: "{catalog: postgres, version: 3, values: {size: " + strings.Repeat("x", 17000) + "}}", want: "bytes as JSON, more than 16384"},
+		"wrong default": {from: good, want: "the default of backup.hour: got string, want integer", more: map[string]string{
+			"catalog/postgres/3/catalog.yaml": strings.Replace(postgres3, "default: {}", "default: {hour: x}", 1),
+		}},
+		"a reference": {from: "{catalog: postgres, version: 3, values: {size: small, backup: {hour: \"${cluster.vars.hour}\"}}}", want: "the values of postgres have the reference ${cluster.vars.hour}, which is not replaced there"},
+		"another folder": {from: good, want: "version 4 of redis belongs into catalog/redis/4/catalog.yaml", more: map[string]string{
+			"catalog/cache/4/catalog.yaml": strings.NewReplacer("version: 3", "version: 4", "postgres", "redis").Replace(postgres3),
+		}},
+		"a file beside": {from: good, want: "catalog/redis/catalog.yaml is not read", more: map[string]string{
+			"catalog/redis/catalog.yaml": postgres3,
 		}},
 		"another kind": {from: good, want: "only CatalogApp belongs here", more: map[string]string{
 			"catalog/web/1/catalog.yaml": string(tree()["apps/web/app.yaml"].Data),

@@ -202,6 +202,7 @@ type loader struct {
 	ownDocuments []document // of sluice.yaml, beside the fleet
 	classes      map[string]*class
 	globs        []glob // that were read
+	parameters   parameterChecks
 }
 
 func (l *loader) load(ctx context.Context) {
@@ -222,6 +223,7 @@ func (l *loader) load(ctx context.Context) {
 	fleetChecks{l.findings, l.fleet, l.file}.layerRepositories()
 	l.sharedGates()
 	l.catalogFrom(l.read(ctx, catalogGlobs, ""))
+	l.misplacedCatalog(ctx)
 	tenancy{l}.workspacesFrom(append(l.ownDocuments, l.read(ctx, []string{"workspaces/*.yaml"}, "")...))
 	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), filesClusters)
 	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")

@@ -62,7 +62,7 @@ func (a *authors) between(ctx context.Context, from, to rollout.Source) (names [
 	for _, c := range brought {
 		some, err := authorsOf(ctx, a.hydrator.Store, c)
 		switch {
-		case errors.Is(err, gitstore.ErrTooManyCommits):
+		case errors.Is(err, gitstore.ErrTooManyCommits), unknownHistory(err):
 			unknown = err.Error()
 		case err != nil:
 			return nil, "", err
@@ -79,29 +79,70 @@ func (a *authors) between(ctx context.Context, from, to rollout.Source) (names [
 	return names, unknown, ctx.Err()
 }
 
-// maxMerged is the most commits of one merge whose authors are read.
-const maxMerged = 10_000
+// Limits of one merge whose authors are read.
+const (
+	maxMerged      = 10_000 // commits
+	maxMergedInner = 500    // merges among them, whose content is compared
+)
 
 // authorsOf returns the authors of a commit of the trunk, or of the commits that a merge brought. Merging a change does
-// not make somebody its author. The error is a gitstore.ErrTooManyCommits if a merge brought more than maxMerged.
+// not make somebody its author; content of a merge that none of its parents has does. The error is a
+// gitstore.ErrTooManyCommits if a merge brought more than the limits, and one of unknownHistory if the clone lacks its commits.
 func authorsOf(ctx context.Context, store *gitstore.Store, c gitstore.Commit) ([]string, error) {
 	if len(c.Parents) < 2 {
 		return []string{c.Author.Email, c.Author.Name}, nil
 	}
 	var out []string
+	all := []gitstore.Commit{c}
 	for _, parent := range c.Parents[1:] {
 		brought, err := store.Between(ctx, c.Parents[0], parent, maxMerged)
-		switch {
-		case unknownHistory(err):
-			out = append(out, c.Author.Email, c.Author.Name) // the commits that it brought are not in this clone
-		case err != nil:
+		if err != nil {
 			return nil, fmt.Errorf("authors of the merge %s: %w", c.Hash.Short(), err)
 		}
-		for _, one := range brought {
-			if len(one.Parents) < 2 {
-				out = append(out, one.Author.Email, one.Author.Name)
+		all = append(all, brought...)
+	}
+	merges := 0
+	for _, one := range all {
+		own := len(one.Parents) < 2
+		if !own {
+			if merges++; merges > maxMergedInner {
+				return nil, fmt.Errorf("authors of the merge %s: %w: it brings more than %d merges", c.Hash.Short(),
+					gitstore.ErrTooManyCommits, maxMergedInner)
 			}
+			var err error
+			if own, err = hasOwnContent(ctx, store, one); err != nil {
+				return nil, err
+			}
+		}
+		if own {
+			out = append(out, one.Author.Email, one.Author.Name)
 		}
 	}
 	return out, nil
+}
+
+// hasOwnContent reports whether a merge has a file that differs from that of each parent. That is so after a conflict, and
+// where Git merged changes of both sides into one file.
+func hasOwnContent(ctx context.Context, store *gitstore.Store, merge gitstore.Commit) (bool, error) {
+	var own map[string]bool
+	for i, hash := range merge.Parents {
+		parent, err := store.Commit(ctx, hash)
+		if err != nil {
+			return false, fmt.Errorf("parents of the merge %s: %w", merge.Hash.Short(), err)
+		}
+		changes, err := store.Changes(ctx, parent.Tree, merge.Tree)
+		if errors.Is(err, gitstore.ErrTooManyPaths) {
+			return true, nil // not known, so its author does not approve it
+		} else if err != nil {
+			return false, fmt.Errorf("content of the merge %s: %w", merge.Hash.Short(), err)
+		}
+		differ := make(map[string]bool, len(changes))
+		for _, c := range changes {
+			if i == 0 || own[c.Path] {
+				differ[c.Path] = true
+			}
+		}
+		own = differ
+	}
+	return len(own) > 0, nil
 }

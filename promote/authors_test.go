@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/rollout"
 )
@@ -186,4 +187,80 @@ func TestAuthorsOfEverythingThatAWorkspaceReads(t *testing.T) {
 	_, refused := s.look(nil, says(rollout.EventApprove, "a", "zoe", nil))
 	wants(t, "refused", refused,
 		"the workspace takes content from repository team-b for the first time, and its authors are unknown")
+}
+
+// Who writes content into a merge commit is its author, whether the merge is the one into the trunk or one before it. Who
+// merges only is not.
+func TestAuthorsOfMergedContent(t *testing.T) {
+	t.Parallel()
+	const mallory = "mallory <mallory@example.com>"
+	evil := func(s *stage, author string) {
+		s.Write("apps/shop/layers/global/values.yaml", "config:\n  motd: \"evil\"\n")
+		s.Git("add", "-A")
+		s.Git("commit", "-qm", "merge", "--author", author)
+	}
+	for name, test := range map[string]struct {
+		merge   func(s *stage)
+		refused bool
+	}{
+		"in the branch": {refused: true, merge: func(s *stage) {
+			s.Git("checkout", "-qb", "feature", "main~1")
+			s.Git("merge", "-q", "--no-ff", "--no-commit", "main")
+			evil(s, mallory)
+			s.Git("checkout", "-q", "main")
+			s.Git("merge", "-q", "--no-ff", "feature", "-m", "Merge feature")
+		}},
+		"into the trunk": {refused: true, merge: func(s *stage) {
+			s.Git("checkout", "-qb", "feature", "main")
+			s.Write("docs.txt", "x")
+			s.Commit("harmless")
+			s.Git("checkout", "-q", "main")
+			s.Git("merge", "-q", "--no-ff", "--no-commit", "feature")
+			evil(s, mallory)
+		}},
+		"only merged": {merge: func(s *stage) {
+			s.Git("checkout", "-qb", "feature", "main")
+			evil(s, "ada <ada@example.com>")
+			s.Git("checkout", "-q", "main")
+			s.Git("merge", "-q", "--no-ff", "--no-commit", "feature")
+			s.Git("commit", "-qm", "Merge feature", "--author", mallory)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: manual, approvers: {users: [mallory@example.com], count: 1}")
+			test.merge(s)
+			s.hydrateThe("dev")
+			s.look(nil, ordered(rollout.EventPromote, "p", nil))
+			_, refused := s.look(nil, ordered(rollout.EventApprove, "a", func(c *promote.Command) { c.By = "mallory@example.com" }))
+			if test.refused {
+				wants(t, "refused", refused, "is an author of what it brings")
+			} else if len(refused) > 0 {
+				t.Error(refused)
+			}
+		})
+	}
+}
+
+// A clone that lacks the commits of a merge does not know who wrote them: nobody's approval counts.
+func TestAuthorsInAShallowClone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual, approvers: {users: [mallory@example.com, noor], count: 1}")
+	s.Git("checkout", "-qb", "feature", "main")
+	s.Write("apps/shop/layers/global/values.yaml", "config:\n  motd: \"evil\"\n")
+	s.Git("add", "-A")
+	s.Git("commit", "-qm", "evil", "--author", "mallory <mallory@example.com>")
+	s.Write("docs.txt", "x")
+	s.Commit("harmless")
+	tip := s.Git("rev-parse", "feature")
+	s.Git("checkout", "-q", "main")
+	s.Git("merge", "-q", "--no-ff", "feature", "-m", "Merge feature")
+	s.hydrateThe("dev")
+	s.Git("branch", "-D", "feature")
+	s.Write(".git/shallow", tip+"\n")
+	s.Git("reflog", "expire", "--expire=now", "--all")
+	s.Git("gc", "-q", "--prune=now")
+	s.look(nil, ordered(rollout.EventPromote, "p", nil))
+	last, _ := s.look(nil, ordered(rollout.EventApprove, "a", func(c *promote.Command) { c.By = "mallory@example.com" }))
+	wants(t, "approvals", []string{last.Decision.WaitsFor}, "the local history is incomplete")
 }

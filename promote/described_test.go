@@ -385,3 +385,42 @@ func TestDescribedRequests(t *testing.T) {
 		wantVersions(t, m, "1.36.1", want)
 	}
 }
+
+// mg is a command for the environment mgmt.
+func mg(kind rollout.EventKind, id string, change func(*promote.Command)) promote.Command {
+	c := ordered(kind, id, change)
+	c.Environment = "mgmt"
+	return c
+}
+
+// An approval that was written for a wave does not count for the next one, although both are of one request.
+func TestLateApprovalOfAnEarlierWave(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, `mode: manual, settle: 0s, approvers: {count: 1, users: [mia, noor]}`)
+	m.pass(t, mg(rollout.EventPromote, "p0", nil))
+	m.pass(t, mg(rollout.EventApprove, "a0", nil))
+	m.version("1.36.1")
+	m.now = m.now.Add(time.Minute)
+	m.pass(t, mg(rollout.EventPromote, "p", func(c *promote.Command) { c.Said, c.By = m.now, "lee" }))
+	said := m.now
+	m.now = m.now.Add(time.Minute)
+	look := func(commands ...promote.Command) (refused []string) {
+		list, err := promote.Look(t.Context(), m.Hydrator(2), promote.Request{Trunk: m.tip(), Now: m.now, Adapters: m.adapters(), Commands: commands})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			refused = append(refused, e.Refused...)
+		}
+		m.now = m.now.Add(10 * time.Second)
+		return refused
+	}
+	if refused := look(mg(rollout.EventApprove, "a1", func(c *promote.Command) { c.Said = said })); len(refused) > 0 {
+		t.Fatal(refused) // of the first wave
+	}
+	for range 2 { // the cluster moves, and the next wave is offered
+		look()
+	}
+	refused := look(mg(rollout.EventApprove, "a2", func(c *promote.Command) { c.By, c.Said = "noor", said }))
+	wants(t, "refused", refused, "came after this was said")
+}

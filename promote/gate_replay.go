@@ -220,7 +220,7 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 	if gate.Asks("commit.authors") {
 		if _, there := p.places[p.ran(i)]; !there {
 			out.Unknown["commit.authors"] = "what the environment ran is not on the known part of the trunk"
-		} else if out.Commit.Authors, err = p.authors(ctx, p.ran(i), promoted); errors.Is(err, gitstore.ErrTooManyCommits) {
+		} else if out.Commit.Authors, err = p.authors(ctx, p.ran(i), promoted); errors.Is(err, gitstore.ErrTooManyCommits) || unknownHistory(err) {
 			out.Unknown["commit.authors"] = err.Error()
 		} else if err != nil {
 			return nil, available, err

@@ -184,8 +184,11 @@ func WasSeen(r Record, tree string, said time.Time) bool {
 	if r.Offered.Is(tree) {
 		return !r.Offered.Replaces
 	}
-	return !r.offeredForRequest()
+	return !r.replaces()
 }
+
+// replaces reports whether a tree that is offered now is another one than people could see for the current request.
+func (r *Record) replaces() bool { return r.offeredForRequest() || r.Request != nil && r.Request.Part }
 
 // asked returns when the person wrote the request.
 func (q *Request) asked() time.Time {

@@ -301,7 +301,7 @@ func (r *Record) observation(e Event) error {
 	case EventRequestDone:
 		r.Request = nil
 	case EventOffered:
-		r.Offered = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At, Replaces: r.offeredForRequest()}
+		r.Offered = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At, Replaces: r.replaces()}
 	case EventOpened:
 		r.Opened = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At}
 	case EventClosed:
@@ -383,6 +383,11 @@ func (r *Record) moved(e Event) {
 		func(a Approval) bool { return !seen || a.Tree == e.Tree })
 	if r.Declined.Is(e.Tree) { // the merge request was merged
 		r.Declined = nil
+	}
+	if q := r.Request; q != nil {
+		part := *q
+		part.Part = true
+		r.Request = &part
 	}
 	r.Progress = p
 	r.Ran = append(r.Ran, PastState{Source: p.Source, Tree: e.Tree, At: e.At})

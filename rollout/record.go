@@ -103,6 +103,8 @@ type Request struct {
 	By      string    `yaml:"by"`
 	At      time.Time `yaml:"at"`
 	Said    time.Time `yaml:"said,omitempty"` // when the person wrote it, if that was earlier than At
+	// Part means that a part of it has landed, and that another tree follows.
+	Part bool `yaml:"part,omitempty"`
 }
 
 // Approval is one person's agreement to one tree.

@@ -29,7 +29,7 @@ func (t *Target) mayReadChart(h *fleet.HelmSource, chart *renderer.HelmSource) e
 			return outside(t.Target, d.Chart.Name)
 		}
 	}
-	if h.Chart != "" || t.App.Workspace() == nil {
+	if h.Chart != "" || t.App.Workspace() == nil || t.App.From() != nil { // the catalog's charts are the platform team's choice
 		return nil
 	}
 	dependencies, err := t.view.contents.dependencies(h.Path)

@@ -141,8 +141,10 @@ func (c *contents) remotes(t fleet.Target, dir string, visited map[string]bool) 
 			out = append(out, inner...)
 			continue
 		}
-		if err := t.MayUse(d.ref.Repo, d.ref.Chart); err != nil {
-			return nil, fmt.Errorf("chart %s: dependency %s: %w", dir, d.name, err)
+		if t.App.From() == nil {
+			if err := t.MayUse(d.ref.Repo, d.ref.Chart); err != nil {
+				return nil, fmt.Errorf("chart %s: dependency %s: %w", dir, d.name, err)
+			}
 		}
 		out = append(out, d.ref)
 	}
