@@ -31,20 +31,22 @@ type DescribedCluster struct {
 type Entire struct {
 	Source  Source
 	Changed []string // apps that describe clusters and whose manifests it changes, on any cluster
-	// Moved are the apps that the last move changed which changed any of them. MovedAt is when the next move followed;
-	// zero if none has.
-	Moved   []string
-	MovedAt time.Time
+	// Moved says when the move that last changed an app which describes a cluster was followed by another one; zero if
+	// none has. Apps that no known move changed are not in it.
+	Moved   map[string]time.Time
 	Failure string // why it cannot be rendered: then the proposal is not divided
 }
 
 // stage is a part of the apps that describe clusters, which moves at once.
 type stage struct {
-	name  string // prod/canary, prod/canary 2 of 3
-	apps  []string
-	bake  time.Duration // how long it must hold before the next stage
-	gates []Gate        // what closes the environment of the described clusters
-	firm  []Gate        // that of gates which --now does not pass
+	name   string        // prod/canary, prod/canary 2 of 3
+	wave   string        // prod/canary
+	apps   []string      // that may move
+	all    []string      // with those of frozen clusters
+	settle time.Duration // how long it must hold before the next stage of its wave
+	bake   time.Duration // how long it must hold before later waves
+	gates  []Gate        // what closes the environment of the described clusters
+	firm   []Gate        // that of gates which --now does not pass
 }
 
 // stages divides the apps that describe clusters. Apps of frozen clusters are in no stage: they stay. settle is the pause
@@ -93,29 +95,29 @@ func (d Described) wave(w Wave, clusters map[string]DescribedCluster, settle tim
 	var out []stage
 	for _, step := range w.Steps {
 		for i := 0; ; i++ {
-			one := stage{name: d.Environment.Name + "/" + w.Name, bake: settle}
+			one := stage{wave: d.Environment.Name + "/" + w.Name, settle: settle, bake: w.Bake}
 			more := false
 			for _, name := range step {
 				c := clusters[name]
-				if more = more || i < len(c.Steps); i < len(c.Steps) && c.State != "frozen" {
+				if more = more || i < len(c.Steps); i >= len(c.Steps) {
+					continue
+				}
+				if one.all = append(one.all, c.Steps[i]...); c.State != "frozen" {
 					one.apps = append(one.apps, c.Steps[i]...)
 				}
 			}
 			if !more {
 				break
 			}
-			if len(one.apps) > 0 {
+			if len(one.all) > 0 {
 				out = append(out, one)
 			}
 		}
 	}
 	for i := range out {
-		if len(out) > 1 {
+		if out[i].name = out[i].wave; len(out) > 1 {
 			out[i].name += fmt.Sprintf(" %d of %d", i+1, len(out))
 		}
-	}
-	if len(out) > 0 {
-		out[len(out)-1].bake = w.Bake
 	}
 	return out
 }
@@ -237,43 +239,96 @@ func (x *gatekeeper) describedGates(w Proposal) []Gate {
 		g.Reason = fmt.Sprintf("%s of later waves keep what they run", countApps(w.Later))
 	}
 	for _, before := range w.stages[:w.stage] {
-		if one := x.stageGate(before); one.State != Green {
-			g.State, g.Reason, g.Since, g.Until = one.State, one.Reason, one.Since, one.Until
-			break
+		one := x.stageGate(before, st)
+		if one.State == Green || g.State != Green && (worst(g.State, one.State) != one.State || one.Until.Before(g.Until)) {
+			continue
 		}
+		g.State, g.Reason, g.Since, g.Until = one.State, one.Reason, one.Since, one.Until
 	}
 	return append([]Gate{g}, st.gates...)
 }
 
-// stageGate reports whether what a stage last brought is complete, healthy and has baked.
-func (x *gatekeeper) stageGate(st stage) Gate {
-	e, p, g := x.s.Entire, x.rec.Progress, Gate{State: Green}
-	if !slices.ContainsFunc(st.apps, func(app string) bool { return slices.Contains(e.Moved, app) }) {
+// stageGate reports whether a later stage may follow one: what that last brought is complete, healthy and has baked,
+// and nothing of it was taken back.
+func (x *gatekeeper) stageGate(st, next stage) Gate {
+	p, g := x.rec.Progress, Gate{State: Green}
+	if h, ok := x.takenBack(st); ok {
+		name := x.s.Environment.Name
+		g.State, g.Since = Red, h.Since
+		g.Reason = fmt.Sprintf("%s comes first, and %s is held back: %s", st.name, h.Scope(name), h.Ends(name, cmp.Or(x.s.CommandPrefix, "/sluice")))
 		return g
 	}
-	moved := e.MovedAt
-	if moved.IsZero() && p != nil {
+	var moved time.Time
+	some, last := false, false
+	for _, app := range st.all {
+		if at, ok := x.s.Entire.Moved[app]; ok {
+			some, last, moved = true, last || at.IsZero(), later(moved, at)
+		}
+	}
+	if !some {
+		return g
+	}
+	if last && p != nil {
 		if p.Done.IsZero() {
 			g.State, g.Since, g.Reason = Waiting, p.Started, st.name+" is not complete"
 			return g
 		}
 		moved = p.Done
 	}
-	for _, health := range x.rolloutGates.healthGates() {
+	for _, health := range x.stageHealth(st) {
 		if health.State != Green {
 			g.State, g.Reason = health.State, fmt.Sprintf("%s: %s", health.Name, health.Reason)
 			return g
 		}
 	}
-	if g.Until = moved.Add(st.bake); x.s.Now.Before(g.Until) {
+	bake := st.bake
+	if st.wave == next.wave {
+		bake = st.settle
+	}
+	if g.Until = moved.Add(bake); x.s.Now.Before(g.Until) {
 		g.State, g.Since, g.Reason = Waiting, moved, fmt.Sprintf("%s bakes until %s", st.name, Stamp(g.Until))
 		return g
 	}
 	return Gate{State: Green}
 }
 
-// EntireOf compares what an environment runs with its tree after a whole proposal, and finds the last move of apps that
-// describe clusters. describes reports whether an app does.
+// takenBack returns a hold on an app of a stage that failed or was rolled back: what it shows about the commit is that
+// no other cluster should get it.
+func (x *gatekeeper) takenBack(st stage) (Hold, bool) {
+	for _, h := range x.rec.Holds {
+		held := func(app string) bool { return len(h.Apps) == 0 || slices.Contains(h.Apps, app) }
+		if h.Cause != CauseStopped && slices.ContainsFunc(st.all, held) {
+			return h, true
+		}
+	}
+	return Hold{}, false
+}
+
+// stageHealth judges the apps of a stage on all management clusters. What no status of an app tells, all of a cluster
+// has to.
+func (x *gatekeeper) stageHealth(st stage) []Gate {
+	var on []ClusterState
+	for _, name := range x.names() {
+		c := x.clusters[name]
+		if c.Tree == "" {
+			continue
+		}
+		if c.Apps != nil {
+			c.Apps = slices.DeleteFunc(slices.Clone(c.Apps), func(app string) bool { return !slices.Contains(st.all, app) })
+		}
+		on = append(on, c)
+	}
+	h := judge(x.p.Health, on)
+	out := []Gate{{Name: GateHealth, State: h.state, Reason: h.reason}}
+	var since time.Time
+	if p := x.rec.Progress; p != nil {
+		since = p.LastMove
+	}
+	return append(out, checks(x.s, since)...)
+}
+
+// EntireOf compares what an environment runs with its tree after a whole proposal, and finds when apps that describe
+// clusters moved. describes reports whether an app does.
 func EntireOf(s Situation, source Source, tree string, members []string, describes func(app string) bool, read Contents,
 ) (*Entire, error) {
 	out := &Entire{Source: source}
@@ -300,15 +355,22 @@ func EntireOf(s Situation, source Source, tree string, members []string, describ
 	if len(ran) > 0 && ran[len(ran)-1].Tree != s.Running.Tree { // no pass has recorded it yet
 		ran = append(slices.Clone(ran), PastState{Tree: s.Running.Tree, At: s.Now})
 	}
-	for i := len(ran) - 1; i > 0 && len(out.Moved) == 0; i-- {
-		if i+1 < len(ran) {
-			out.MovedAt = ran[i+1].At
-		}
-		out.Moved, err = each(ran[i-1].Tree, ran[i].Tree)
+	out.Moved = map[string]time.Time{}
+	for i := len(ran) - 1; i > 0; i-- {
+		apps, err := each(ran[i-1].Tree, ran[i].Tree)
 		if errors.Is(err, ErrNoTree) { // older ones are not there either
 			break
 		} else if err != nil {
 			return nil, err
+		}
+		var followed time.Time
+		if i+1 < len(ran) {
+			followed = ran[i+1].At
+		}
+		for _, app := range apps {
+			if _, ok := out.Moved[app]; !ok {
+				out.Moved[app] = followed
+			}
 		}
 	}
 	return out, nil
