@@ -35,6 +35,11 @@ func (p *proposals) candidate(ctx context.Context, environment string, next *rol
 		out.Blocked = p.skipsMinor(ctx, environment, next)
 	}
 	if out.Blocked == "" && st.Exists() {
+		if out.Blocked, err = p.dropsDescribed(ctx, environment, next); err != nil {
+			return nil, err
+		}
+	}
+	if out.Blocked == "" && st.Exists() {
 		out.Blocked = p.tooMany(st, rollout.Scope{Apps: next.Apps, Workspaces: next.Workspaces}, one.removed, one.excess)
 	}
 	if p.request.Adapters.Policy != nil {

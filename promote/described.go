@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
@@ -11,7 +12,11 @@ import (
 )
 
 // described lists the clusters that apps of an environment describe, by their environments, in promotion order.
-func (s *snapshot) described(environment string) ([]rollout.Described, error) {
+func (s *snapshot) described(ctx context.Context, environment string) ([]rollout.Described, error) {
+	gone, err := s.gone(ctx, environment)
+	if err != nil {
+		return nil, err
+	}
 	apps, members := map[*fleet.Cluster][]*fleet.App{}, s.fleet.ClustersOf(environment)
 	for _, a := range s.fleet.Apps {
 		if c := a.Describes(); c != nil && slices.ContainsFunc(members,
@@ -19,12 +24,10 @@ func (s *snapshot) described(environment string) ([]rollout.Described, error) {
 			apps[c] = append(apps[c], a)
 		}
 	}
-	if len(apps) == 0 {
-		return nil, nil
-	}
 	var out []rollout.Described
 	for _, e := range s.fleet.Spec.Environments {
-		one, some := rollout.Described{Environment: e, Record: s.records.known[e.Name]}, false
+		one, some := rollout.Described{Environment: e, Record: s.records.known[e.Name], Gone: gone[e.Name]}, len(gone[e.Name]) > 0
+		delete(gone, e.Name)
 		for _, c := range s.fleet.ClustersOf(e.Name) {
 			d := rollout.DescribedCluster{Cluster: rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State}}
 			if len(apps[c]) > 0 {
@@ -40,7 +43,110 @@ func (s *snapshot) described(environment string) ([]rollout.Described, error) {
 		}
 		out = append(out, one)
 	}
+	for _, name := range slices.Sorted(maps.Keys(gone)) {
+		out = append(out, rollout.Described{Environment: fleet.Environment{Name: name}, Gone: gone[name], Lost: true})
+	}
 	return out, nil
+}
+
+// gone lists the clusters that apps on the branch of an environment describe and that no app of the fleet describes any
+// more, by the environment that they have at the commit which the branch runs of the app.
+func (s *snapshot) gone(ctx context.Context, environment string) (map[string][]rollout.DescribedCluster, error) {
+	out, seen := map[string][]rollout.DescribedCluster{}, map[string]bool{}
+	err := s.eachApp(ctx, environment, func(cluster, app string) {
+		if _, ok := s.fleet.App(app); ok || seen[app] {
+			return
+		}
+		a := s.describing(ctx, s.states[environment].Source().On(cluster).Of(app), app)
+		if a == nil {
+			return
+		}
+		seen[app] = true
+		one := rollout.DescribedCluster{Cluster: rollout.Cluster{Name: a.Describes().Name}, Steps: [][]string{{app}}}
+		if c, ok := s.fleet.Cluster(one.Name); ok && !c.Retired() {
+			one.State = c.State
+		}
+		out[a.Describes().Environment] = append(out[a.Describes().Environment], one)
+	})
+	return out, err
+}
+
+// eachApp calls f for each app on the branch of an environment.
+func (s *snapshot) eachApp(ctx context.Context, environment string, f func(cluster, app string)) error {
+	st := s.states[environment]
+	if !st.Exists() {
+		return nil
+	}
+	read := s.past[environment].read(ctx)
+	for _, c := range s.fleet.ClustersOf(environment) {
+		apps, err := read(st.Tip.Tree.String(), c.Name)
+		if err != nil {
+			return err
+		}
+		for _, app := range slices.Sorted(maps.Keys(apps)) {
+			f(c.Name, app)
+		}
+	}
+	return nil
+}
+
+// describing returns an app as a commit has it, if it describes a cluster there; nil if it does not, or if the commit is
+// not known.
+func (s *snapshot) describing(ctx context.Context, commit, app string) *fleet.App {
+	f := s.fleetOf(ctx, commit)
+	if f == nil {
+		return nil
+	}
+	a, ok := f.App(app)
+	if !ok || a.Describes() == nil {
+		return nil
+	}
+	return a
+}
+
+// fleetOf returns the fleet of a commit of the trunk; nil if it is not known.
+func (s *snapshot) fleetOf(ctx context.Context, commit string) *fleet.Fleet {
+	c, ok := s.trunk.commits[commit]
+	if !ok {
+		return nil
+	}
+	f, _, err := s.hydrator.Fleet(ctx, c.Tree) // kept for a commit
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// dropsDescribed returns why a promotion must not land: it takes an app with forEach away, by another name or
+// altogether, and with it the objects of clusters that the fleet still has. A sync tool that prunes would delete these
+// clusters, and the new name of an app takes no objects over.
+func (p *proposals) dropsDescribed(ctx context.Context, environment string, next *rollout.Proposal) (string, error) {
+	to, from := next.Entire, p.states[environment].Source()
+	if to.Empty() || len(next.Apps) > 0 {
+		to = next.Source
+	}
+	var clusters []string
+	name := ""
+	err := p.eachApp(ctx, environment, func(cluster, app string) {
+		have, want := from.On(cluster).Of(app), to.On(cluster).Of(app)
+		if have == want {
+			return
+		}
+		a, f := p.describing(ctx, have, app), p.fleetOf(ctx, want)
+		if a == nil || f == nil || slices.ContainsFunc(f.Declared(),
+			func(o *fleet.App) bool { return o.Name == a.Declared() && o.Spec.ForEach != nil }) {
+			return
+		}
+		c, ok := f.Cluster(a.Describes().Name)
+		if ok && !c.Retired() && !slices.Contains(clusters, c.Name) {
+			name, clusters = cmp.Or(name, a.Declared()), append(clusters, c.Name)
+		}
+	})
+	if err != nil || len(clusters) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("it has no app %s with forEach any more, so the objects of %s would be removed, and a sync tool that prunes deletes such clusters: keep the name of the app; to remove the objects, first let its forEach select no cluster, with optional: true, which takes them away wave by wave",
+		name, rollout.Few(clusters)), nil
 }
 
 // upgradeSteps divides the apps that describe a cluster into the steps of its upgrade order. Apps that it does not name
@@ -73,7 +179,14 @@ func (p *proposals) entire(ctx context.Context, e fleet.Environment, s *rollout.
 	for _, c := range p.fleet.ClustersOf(e.Name) {
 		members = append(members, c.Name)
 	}
-	return rollout.EntireOf(*s, source, full.tree.String(), members, p.fleet.Describes, past.read(ctx))
+	gone := map[string]bool{}
+	for _, d := range s.Described {
+		for _, c := range d.Gone {
+			gone[c.Steps[0][0]] = true
+		}
+	}
+	describes := func(app string) bool { return gone[app] || p.fleet.Describes(app) }
+	return rollout.EntireOf(*s, source, full.tree.String(), members, describes, past.read(ctx))
 }
 
 // skipsMinor returns why a promotion must not land: objects of Cluster API would upgrade a cluster by more than one
@@ -117,16 +230,8 @@ func (p *proposals) skipsMinor(ctx context.Context, environment string, next *ro
 // describedVersion returns the version that a commit gives the cluster which an app describes; "" if the commit has no
 // such app.
 func (p *proposals) describedVersion(ctx context.Context, commit, app string) string {
-	c, ok := p.trunk.commits[commit]
-	if !ok {
-		return ""
-	}
-	f, _, err := p.hydrator.Fleet(ctx, c.Tree) // kept for a commit
-	if err != nil {
-		return ""
-	}
-	a, ok := f.App(app)
-	if !ok || a.Describes() == nil {
+	a := p.describing(ctx, commit, app)
+	if a == nil {
 		return ""
 	}
 	return a.Describes().KubeVersion

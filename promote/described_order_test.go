@@ -1,6 +1,7 @@
 package promote_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -106,4 +107,55 @@ func TestDescribedBakes(t *testing.T) {
 		wantVersions(t, m, "1.36.1", firstWaves)
 		wants(t, "waits", []string{last.Decision.WaitsFor}, "prod/canary 1 of 2 bakes until")
 	})
+}
+
+// TestDescribedGone: the objects of a cluster that is gone stay while its environment is halted or the cluster is
+// frozen, and go after the other clusters of that environment.
+func TestDescribedGone(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	m.pass(t, ordered(rollout.EventHalt, "h", nil), ordered(rollout.EventFreeze, "f",
+		func(c *promote.Command) { c.Target, c.Until = "prod-4", m.now.Add(80*time.Hour) }))
+	m.Write("clusters/prod-3.yaml", strings.Replace(m.Read("clusters/prod-3.yaml"), "spec: {", "spec: {state: retired, ", 1))
+	m.Write("clusters/prod-4.yaml", strings.Replace(m.Read("clusters/prod-4.yaml"), `capi: "yes"`, `capi: "no"`, 1))
+	m.Git("rm", "-q", "clusters/prod-5.yaml")
+	m.Commit("prod-3 is retired, prod-4 not selected, prod-5 removed")
+	m.hydrateThe("dev")
+	last := m.pass(t)
+	wantVersions(t, m, "1.35.2", allDescribed)
+	wants(t, "halt", []string{last.Decision.WaitsFor}, "described/prod: red: prod: halted by mia")
+	m.version("1.36.1")
+	m.pass(t, ordered(rollout.EventResume, "r", nil))
+	wantVersions(t, m, "1.35.2", "prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
+	m.hours(t, 4, 6*time.Hour)
+	wantVersions(t, m, "1.35.2", "prod-4")
+	m.hours(t, 2, 60*time.Hour)
+	if list := m.Git("ls-tree", "--name-only", "cluster/m"); strings.Contains(list, "prod-4") {
+		t.Errorf("the freeze of prod-4 is over, and the branch has %s", list)
+	}
+}
+
+// TestForEachRemoved: an app with forEach that has another name, or is gone, does not take the clusters with it.
+func TestForEachRemoved(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	named := m.Read("apps/workload/app.yaml")
+	m.Write("apps/workload/app.yaml", strings.Replace(named, "name: workload", "name: cluster", 1))
+	m.Write("clusters/class.yaml", kind+"ClusterClass\nmetadata: {name: standard}\nspec: {kubeVersion: 1.36.1}\n")
+	m.Commit("rename")
+	m.hydrateThe("dev")
+	const refused = "it has no app workload with forEach any more, so the objects of dev-1, dev-2, prod-1, prod-2, prod-3 and 7 more would be removed"
+	wants(t, "renamed", []string{m.pass(t).Decision.WaitsFor}, refused)
+	wantVersions(t, m, "1.35.2", allDescribed)
+	m.Write("apps/workload/app.yaml", strings.Replace(named, `capi: "yes"}`, `capi: "no"}, optional: true`, 1))
+	m.Commit("select no cluster")
+	m.hydrateThe("dev")
+	m.pass(t, ordered(rollout.EventHalt, "h", nil))
+	wantVersions(t, m, "1.35.2", "prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
+	m.Git("rm", "-qr", "apps/workload")
+	m.Commit("and removed")
+	m.hydrateThe("dev")
+	last := m.pass(t, toMgmt(rollout.EventPromote, "n", func(c *promote.Command) { c.Now = true }))
+	wants(t, "--now", []string{fmt.Sprint(last.Decision.Gates)}, "so the objects of prod-1,")
+	wantVersions(t, m, "1.35.2", "prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
 }

@@ -236,7 +236,7 @@ func TestDescribedClosed(t *testing.T) {
 }
 
 // TestDescribedByCommand: one command brings all waves; --now brings them at once; a rolled back cluster stays; one that
-// is gone comes last.
+// is gone comes last in its environment.
 func TestDescribedByCommand(t *testing.T) {
 	t.Parallel()
 	m := newManagement(t, "mode: manual, settle: 0s")
@@ -250,9 +250,9 @@ func TestDescribedByCommand(t *testing.T) {
 	m.version("1.36.1")
 	m.pass(t, mgmt(rollout.EventPromote, "p", nil))
 	wantVersions(t, m, "1.36.1", "dev-2 prod-1 prod-2 staging-1 staging-2")
-	wantVersions(t, m, "1.35.2", "dev-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
+	wantVersions(t, m, "1.35.2", "prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
 	m.pass(t, mgmt(rollout.EventRollback, "b", func(c *promote.Command) { c.Apps = []string{"workload.prod-1"} }))
-	wantVersions(t, m, "1.35.2", "dev-1 prod-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
+	wantVersions(t, m, "1.35.2", "prod-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
 	m.pass(t, ordered(rollout.EventHalt, "h", nil), ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target, c.Until = "prod-8", m.now.Add(9*time.Hour) }))
 	last := m.pass(t, mgmt(rollout.EventPromote, "n", func(c *promote.Command) { c.Now, c.Again = true, "it was not this" }))
 	wants(t, "--now and a halt", []string{last.Decision.WaitsFor}, "described/prod: red: prod: halted by mia")

@@ -60,7 +60,7 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 			return s, err
 		}
 	}
-	if s.Described, err = o.described(e.Name); err != nil {
+	if s.Described, err = o.described(ctx, e.Name); err != nil {
 		return s, err
 	}
 	if err := o.findMoved(ctx, &s); err != nil {

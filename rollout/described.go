@@ -18,6 +18,8 @@ type Described struct {
 	Environment fleet.Environment // of the described clusters
 	Record      Record
 	Clusters    []DescribedCluster // all clusters of the environment, so that the waves are the same
+	Gone        []DescribedCluster // that the branch has, and that no app describes any more; each with one step
+	Lost        bool               // the fleet has the environment no more; then Record is empty
 }
 
 // DescribedCluster is a cluster with the apps that describe it, in the order of an upgrade: the apps of one step move
@@ -55,9 +57,7 @@ func stages(s Situation, settle time.Duration) (out []stage, frozen []string, er
 	for _, d := range s.Described {
 		clusters, members := map[string]DescribedCluster{}, make([]Cluster, 0, len(d.Clusters))
 		for _, c := range d.Clusters {
-			if slices.ContainsFunc(d.Record.Freezes, func(f Freeze) bool { return f.Target == c.Name && f.Holds(s.Now) }) {
-				c.State = "frozen"
-			}
+			c.State = d.state(c.Cluster, s.Now)
 			if clusters[c.Name] = c; c.State == "frozen" {
 				frozen = append(frozen, slices.Concat(c.Steps...)...)
 			}
@@ -85,8 +85,37 @@ func stages(s Situation, settle time.Duration) (out []stage, frozen []string, er
 				out = append(out, st)
 			}
 		}
+		gone := stage{name: d.Environment.Name + "/" + wordGone, wave: d.Environment.Name + "/" + wordGone, gates: gates, firm: firm}
+		for _, c := range d.Gone {
+			apps := slices.Concat(c.Steps...)
+			if gone.all = append(gone.all, apps...); d.state(c.Cluster, s.Now) == "frozen" {
+				frozen = append(frozen, apps...)
+			} else {
+				gone.apps = append(gone.apps, apps...)
+			}
+		}
+		if d.Lost {
+			gone.gates = []Gate{{
+				Name: GateDescribed + d.Environment.Name, State: Waiting,
+				Reason: fmt.Sprintf("the fleet has no environment %s any more, so nothing says whether its clusters may go: `%s` lets them go",
+					d.Environment.Name, s.command("promote", s.Environment.Name, "--now --reason WHY")),
+			}}
+		}
+		if len(gone.all) > 0 {
+			out = append(out, gone)
+		}
 	}
 	return out, frozen, nil
+}
+
+const wordGone = "clusters that are gone"
+
+// state returns the state of a described cluster: frozen also if a person froze it.
+func (d Described) state(c Cluster, now time.Time) string {
+	if slices.ContainsFunc(d.Record.Freezes, func(f Freeze) bool { return f.Target == c.Name && f.Holds(now) }) {
+		return "frozen"
+	}
+	return c.State
 }
 
 // wave returns the stages of one wave: one for each step of the wave that has described clusters, and for each step of
@@ -164,7 +193,7 @@ func (x *proposer) divide(w *Proposal) {
 	}
 	w.stages = x.stages
 	if gone := x.gone(); known && len(gone) > 0 {
-		w.stages = append(slices.Clone(x.stages), stage{name: "clusters that are gone", apps: gone})
+		w.stages = append(slices.Clone(x.stages), stage{name: wordGone, wave: wordGone, apps: gone, all: gone})
 	}
 	later, first := map[string]bool{}, -1
 	for i, st := range w.stages {
