@@ -176,7 +176,7 @@ func configured(t *testing.T, mode string, pod *corev1.PodSpec, config string) {
 			t.Errorf("%s: nothing is mounted at %s", mode, folder)
 		}
 	}
-	if want := map[string]int{"single": 4, "replicas": 3}[mode]; files != want {
+	if want := map[string]int{"single": 4, "replicas": 5}[mode]; files != want {
 		t.Errorf("%s: the configuration names %d files below %s, want %d:\n%s", mode, files, mounted, want, config)
 	}
 	cluster := strings.Contains(config, "url: nats://nats.nats.svc:4222")

@@ -212,7 +212,7 @@ func TestTooManyCommitsElsewhere(t *testing.T) {
 	}
 	to := w.Git("acme/team", "rev-parse", "main")
 	if got, err := w.AuthorsElsewhere(t.Context(), w.pin(t, "refs/heads/main", from, to)); err == nil ||
-		!strings.Contains(err.Error(), "more than 200 commits") || len(w.forge.asked) > 0 {
+		!strings.Contains(err.Error(), "more than 200 between") || len(w.forge.asked) > 0 {
 		t.Errorf("%d names, asked %d times: %v", len(got), len(w.forge.asked), err)
 	}
 }
