@@ -40,6 +40,7 @@ var known = sync.OnceValue(func() causes { //nolint:gochecknoglobals // compiled
 		`Jsonnet`, "Jsonnet: Sluice refuses it by name",
 		`ksonnet`, "a ksonnet `app.yaml` is no Kubernetes object: it has no name",
 		`is not registered`, "the Application asks for a version of Kustomize that this Argo CD does not have; Sluice has one version",
+		`\(argo-cd-apps/.*(import it|imports it|is not equal|does not render it|does not apply it|app path does not exist)`, "`all-application-sets` brings the ApplicationSets through an overlay. Sluice follows it (`development`); the reference program reads the files of the base (`staging`)",
 		`app path does not exist`, "the path exists in an overlay only, which the reference program does not build",
 
 		`enable-helm|HelmChartInflationGenerator|helmCharts`, "charts in a kustomization: kustomize asks for `--enable-helm` and the network, Sluice for `sluice.lock`",

@@ -49,9 +49,8 @@ func (r *run) argocdRepositories() (Part, error) {
 		{folder: "argocd/gitops-bridge-dev--gitops-bridge", entry: "{argocd: {clusters: {" + local + "}}}"},
 		{
 			folder: "argocd/redhat-appstudio--infra-deployments",
-			entry: `{argocd: {apps: [argocd-root.yaml], repositories: ["https://github.com/redhat-appstudio/infra-deployments"],` +
+			entry: `{argocd: {repositories: ["https://github.com/redhat-appstudio/infra-deployments"],` +
 				` clusters: {in-cluster-local: {server: "https://kubernetes.default.svc", environment: all}}}}`,
-			files: r.builtRoot("argo-cd-apps/app-of-app-sets/development"),
 		},
 	})
 }
@@ -70,14 +69,6 @@ func eachFolder(dir string) (map[string]string, error) {
 			strings.ToLower(strings.ReplaceAll(e.Name(), "_", "-")), testURL, e.Name()))
 	}
 	return map[string]string{"argocd/all.yaml": strings.Join(all, "---\n")}, nil
-}
-
-// builtRoot returns the Application of an overlay that people build and apply by hand, as the file argocd-root.yaml.
-func (r *run) builtRoot(overlay string) func(dir string) (map[string]string, error) {
-	return func(dir string) (map[string]string, error) {
-		text, err := r.must(dir, filepath.Join(r.bin, "kustomize"), "build", overlay)
-		return map[string]string{"argocd-root.yaml": text}, err
-	}
 }
 
 // imports compares repositories with the code of a tool, through `sluice import --check`.
