@@ -156,7 +156,7 @@ func (x *exporter) choose(ctx context.Context) error {
 	if records := x.refs[rollout.StateBranch]; !records.IsZero() {
 		x.entry.Records = records.String()
 	}
-	if x.base.Sequence > 0 && x.base.Tip == x.entry.Tip && x.base.Trunk == x.entry.Trunk {
+	if x.base.Sequence > 0 && x.base.Tip == x.entry.Tip && (x.entry.Trunk == "" || x.base.Trunk == x.entry.Trunk) {
 		return fmt.Errorf("bundle %d brought all that %s has: there is nothing to export (--again %[1]d writes it again)", x.base.Sequence, name)
 	}
 	return x.read(ctx, tip)
