@@ -32,7 +32,9 @@ func (p *proposals) candidate(ctx context.Context, environment string, next *rol
 		}
 	}
 	if out.Blocked == "" && st.Exists() {
-		out.Blocked = p.skipsMinor(ctx, environment, next)
+		if _, out.Blocked, err = p.skipsMinor(ctx, environment, source); err != nil {
+			return nil, err
+		}
 	}
 	if out.Blocked == "" && st.Exists() {
 		if out.Blocked, err = p.dropsDescribed(ctx, environment, next); err != nil {

@@ -3,11 +3,14 @@ package promote
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -104,11 +107,18 @@ func (s *snapshot) describing(ctx context.Context, commit, app string) *fleet.Ap
 	return a
 }
 
-// fleetOf returns the fleet of a commit of the trunk; nil if it is not known.
+// fleetOf returns the fleet of a commit that a branch runs; nil if it cannot be read. A frozen cluster may run an older
+// one than those that were read of the trunk.
 func (s *snapshot) fleetOf(ctx context.Context, commit string) *fleet.Fleet {
 	c, ok := s.trunk.commits[commit]
 	if !ok {
-		return nil
+		hash, err := gitstore.ParseHash(commit)
+		if err != nil {
+			return nil
+		}
+		if c, err = s.hydrator.Store.Commit(ctx, hash); err != nil {
+			return nil
+		}
 	}
 	f, _, err := s.hydrator.Fleet(ctx, c.Tree) // kept for a commit
 	if err != nil {
@@ -186,53 +196,141 @@ func (p *proposals) entire(ctx context.Context, e fleet.Environment, s *rollout.
 		}
 	}
 	describes := func(app string) bool { return gone[app] || p.fleet.Describes(app) }
-	return rollout.EntireOf(*s, source, full.tree.String(), members, describes, past.read(ctx))
+	out, err := rollout.EntireOf(*s, source, full.tree.String(), members, describes, past.read(ctx))
+	if err != nil {
+		return nil, err
+	}
+	out.Behind = p.behind(ctx, s)
+	out.Skips, out.SkipsWhy, err = p.skipsMinor(ctx, e.Name, source)
+	return out, err
 }
 
-// skipsMinor returns why a promotion must not land: objects of Cluster API would upgrade a cluster by more than one
-// minor version, which Kubernetes does not support. It returns "" if none does. Of clusters that move wave by wave, it
-// looks at all waves, so that none begins an upgrade that another one cannot end. A cluster whose version is not
-// known, or whose objects stay, counts for nothing.
-func (p *proposals) skipsMinor(ctx context.Context, environment string, next *rollout.Proposal) string {
-	to, from := next.Entire, p.states[environment].Source()
-	if to.Empty() {
-		to = next.Source
+// behind names, for each app, a cluster whose branch does not have it as the environment branch does. Where a branch
+// cannot be read, it has none of them.
+func (p *proposals) behind(ctx context.Context, s *rollout.Situation) map[string]string {
+	out := map[string]string{}
+	for _, c := range s.Clusters {
+		if c.State == "retired" || c.Tree == c.Desired || c.Desired == "" {
+			continue
+		}
+		has, _ := p.appTrees(ctx, c.Tree) // an unreadable branch has nothing
+		want, _ := p.appTrees(ctx, c.Desired)
+		for app := range want {
+			if has[app] != want[app] {
+				out[app] = c.Name
+			}
+		}
+		for app := range has {
+			if has[app] != want[app] {
+				out[app] = c.Name
+			}
+		}
 	}
-	var skips []string
-	first := ""
-	if !slices.ContainsFunc(p.fleet.Apps, func(a *fleet.App) bool { return a.Describes() != nil }) {
-		return ""
+	return out
+}
+
+// appTrees returns the tree of each app in the tree of a cluster.
+func (p *proposals) appTrees(ctx context.Context, tree string) (map[string]gitstore.Hash, error) {
+	hash, err := gitstore.ParseHash(tree)
+	if err != nil {
+		return nil, err
 	}
+	apps, err := branch.Apps(ctx, p.hydrator.Store, hash)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]gitstore.Hash{}
+	for _, a := range apps {
+		out[a.Name] = a.Hash
+	}
+	return out, nil
+}
+
+// skipsMinor lists the apps of described clusters that a source would upgrade by more than one minor version, which
+// Kubernetes does not support, and says which clusters these are. The versions before are those of all apps that
+// describe a cluster, on the environment branch and on the branch of its management cluster, whatever the apps are
+// called; the oldest counts. All apps of such a cluster are listed, so that none begins an upgrade that another one
+// cannot end. A cluster whose version is not known, or whose objects stay, counts for nothing.
+func (p *proposals) skipsMinor(ctx context.Context, environment string, to rollout.Source) (map[string]bool, string,
+	error,
+) {
+	from := p.states[environment].Source()
+	was, err := p.versionsBefore(ctx, environment)
+	if err != nil || len(was) == 0 {
+		return nil, "", err
+	}
+	apps, first, texts := map[string][]string{}, "", map[string]string{} // by described cluster
 	for _, c := range p.fleet.ClustersOf(environment) {
+		have, want := from.On(c.Name), to.On(c.Name)
 		for _, t := range p.fleet.TargetsOf(c) {
-			have, want := from.On(c.Name).Of(t.App.Name), to.On(c.Name).Of(t.App.Name)
-			if t.App.Describes() == nil || have == want || slices.Contains(next.Held, t.App.Name) {
+			app := t.App.Name
+			a := p.describing(ctx, want.Of(app), app)
+			if a == nil || have.Of(app) == want.Of(app) {
 				continue
 			}
-			was, then := p.describedVersion(ctx, have, t.App.Name), p.describedVersion(ctx, want, t.App.Name)
-			lowest, yes := fleet.SkipsMinor(was, then)
+			d := a.Describes()
+			apps[d.Name] = append(apps[d.Name], app)
+			lowest, yes := fleet.SkipsMinor(was[d.Name], d.KubeVersion)
 			if !yes {
 				continue
 			}
-			if text := fmt.Sprintf("%s from %s to %s", t.App.Describes().Name, was, then); !slices.Contains(skips, text) {
-				skips = append(skips, text)
+			texts[d.Name] = fmt.Sprintf("%s from %s to %s", d.Name, was[d.Name], d.KubeVersion)
+			if first == "" || fleet.OlderMinor(lowest, first) {
+				first = lowest
 			}
-			first = cmp.Or(first, lowest)
 		}
 	}
-	if len(skips) == 0 {
-		return ""
+	if len(texts) == 0 {
+		return nil, "", nil
 	}
-	return fmt.Sprintf("it would upgrade %s, and Kubernetes skips no minor version: promote a commit with kubeVersion %s first",
-		rollout.Few(skips), first)
+	out, list := map[string]bool{}, []string{}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		list = append(list, texts[name])
+		for _, app := range apps[name] {
+			out[app] = true
+		}
+	}
+	return out, fmt.Sprintf("it would upgrade %s, and Kubernetes skips no minor version: promote a commit with kubeVersion %s first",
+		rollout.Few(list), first), nil
 }
 
-// describedVersion returns the version that a commit gives the cluster which an app describes; "" if the commit has no
-// such app.
-func (p *proposals) describedVersion(ctx context.Context, commit, app string) string {
-	a := p.describing(ctx, commit, app)
-	if a == nil {
-		return ""
+// versionsBefore returns the oldest version that described clusters have on the branches of an environment.
+func (p *proposals) versionsBefore(ctx context.Context, environment string) (map[string]string, error) {
+	st, out := p.states[environment], map[string]string{}
+	add := func(source rollout.ClusterSource, app string) {
+		a := p.describing(ctx, source.Of(app), app)
+		if a == nil || a.Describes().KubeVersion == "" {
+			return
+		}
+		d := a.Describes()
+		if out[d.Name] == "" || fleet.OlderMinor(d.KubeVersion, out[d.Name]) {
+			out[d.Name] = d.KubeVersion
+		}
 	}
-	return a.Describes().KubeVersion
+	if err := p.eachApp(ctx, environment, func(cluster, app string) { add(st.Source().On(cluster), app) }); err != nil {
+		return nil, err
+	}
+	for _, c := range p.fleet.ClustersOf(environment) {
+		if c.Retired() {
+			continue
+		}
+		tree, err := p.runs(ctx, environment, c)
+		if err != nil || tree.IsZero() || tree == st.Clusters[c.Name] {
+			continue // a branch that does not exist has no versions
+		}
+		past, err := p.past[environment].with(ctx, c.Name, tree)
+		if errors.Is(err, rollout.ErrNoTree) {
+			continue // not what Sluice wrote, so it does not move either
+		} else if err != nil {
+			return nil, err
+		}
+		apps, err := p.appTrees(ctx, tree.String())
+		if err != nil {
+			return nil, err
+		}
+		for app := range apps {
+			add(past.Source().On(c.Name), app)
+		}
+	}
+	return out, nil
 }

@@ -159,3 +159,85 @@ func TestForEachRemoved(t *testing.T) {
 	wants(t, "--now", []string{fmt.Sprint(last.Decision.Gates)}, "so the objects of prod-1,")
 	wantVersions(t, m, "1.35.2", "prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
 }
+
+// TestDescribedFrozenManagement: no wave passes a management cluster that does not have the one before, nor does a minor
+// version that it does not have.
+func TestDescribedFrozenManagement(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, withStatuses)
+	m.pass(t, toMgmt(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target, c.Until = "m", m.now.Add(100*time.Hour) }))
+	m.version("1.36.1")
+	last := m.hours(t, 6, 5*time.Hour)
+	wants(t, "frozen", []string{last.Decision.WaitsFor}, "described/staging/all: dev/all has not reached m, which is frozen")
+	if log := m.Git("log", "--format=%s", "env/mgmt"); strings.Count(log, "\n") != 1 {
+		t.Errorf("more than the first wave moved:\n%s", log)
+	}
+	m.version("1.37.0")
+	last = m.hours(t, 6, 5*time.Hour)
+	wants(t, "two minors", []string{last.Decision.WaitsFor}, "it would upgrade dev-1 from 1.35.2 to 1.37.0")
+	if got := m.Git("grep", "-h", "version:", "env/mgmt", "--", "m/workload.dev-1"); !strings.Contains(got, "1.36.1") {
+		t.Errorf("the environment branch has %s for dev-1", got)
+	}
+}
+
+// TestDescribedByName: an app that somebody names waits until its wave has come.
+func TestDescribedByName(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: manual, settle: 0s")
+	m.pass(t, toMgmt(rollout.EventPromote, "first", nil))
+	m.version("1.36.1")
+	one := func(id string, now bool) promote.Command {
+		return toMgmt(rollout.EventPromote, id, func(c *promote.Command) { c.Apps, c.Now = []string{"workload.prod-8"}, now })
+	}
+	last := m.pass(t, one("p", false))
+	wantVersions(t, m, "1.35.2", allDescribed)
+	wants(t, "waits", []string{last.Decision.WaitsFor}, "described/prod/rest: dev/all comes first; `--now` skips the order")
+	m.pass(t, one("n", true))
+	wantVersions(t, m, "1.36.1", "prod-8")
+	m.pass(t, toMgmt(rollout.EventPromote, "d", func(c *promote.Command) { c.Apps = []string{"workload.dev-1"} }))
+	wantVersions(t, m, "1.36.1", "dev-1 prod-8")
+}
+
+// TestDescribedLagging: one cluster that would skip a minor version stays, and holds up nothing else.
+func TestDescribedLagging(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	m.pass(t, ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target, c.Until = "prod-2", m.now.Add(200*time.Hour) }))
+	m.version("1.36.1")
+	between := m.Git("rev-parse", "main")
+	m.hours(t, 6, 5*time.Hour)
+	m.version("1.37.0")
+	m.hours(t, 6, 5*time.Hour)
+	m.now = m.now.Add(200 * time.Hour)
+	m.tools("urgent")
+	m.Commit("urgent")
+	m.hydrateThe("dev")
+	last := m.pass(t)
+	wantVersions(t, m, "1.35.2", "prod-2")
+	wantVersions(t, m, "1.37.0", strings.Replace(allDescribed, " prod-2", "", 1))
+	wants(t, "note", []string{last.Decision.WaitsFor}, "runs but workload.prod-2, which is held back; it would upgrade prod-2 from 1.35.2 to 1.37.0, and Kubernetes skips no minor version")
+	if !strings.Contains(m.Git("show", "cluster/m:tools/configmap-tools.yaml"), "urgent") {
+		t.Error("what describes no cluster waits for prod-2")
+	}
+	m.pass(t, toMgmt(rollout.EventPromote, "p", func(c *promote.Command) { c.Revision = between }))
+	m.hours(t, 2, 5*time.Hour)
+	wantVersions(t, m, "1.37.0", allDescribed)
+}
+
+// TestDescribedOthers: what describes no cluster does not wait for the clusters of a halted environment.
+func TestDescribedOthers(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	m.pass(t, ordered(rollout.EventHalt, "h", nil))
+	m.version("1.36.1")
+	m.pass(t)
+	m.tools("urgent")
+	m.Commit("urgent")
+	m.hydrateThe("dev")
+	last := m.pass(t)
+	wants(t, "halt", []string{last.Decision.WaitsFor}, "described/prod: red: prod: halted by mia")
+	wantVersions(t, m, "1.36.1", "dev-1 dev-2 staging-1 staging-2")
+	if !strings.Contains(m.Git("show", "cluster/m:tools/configmap-tools.yaml"), "urgent") {
+		t.Error("what describes no cluster waits for prod")
+	}
+}

@@ -137,6 +137,10 @@ func (x *decider) heldOnly(next Proposal) {
 			Reason: fmt.Sprintf("everything of %s runs but %s, which is held back", short(next.Promoted.Commit),
 				Few(next.Held)),
 		}}
+		if next.note != "" {
+			x.d.Gates[0].State = Red // until somebody promotes another commit first
+			x.d.Gates[0].Reason += "; " + next.note
+		}
 	}
 	x.d.Gates = append(x.d.Gates, x.gatekeeper.upstreams.onlyLate(next)...)
 	if x.s.Request != nil {

@@ -33,10 +33,18 @@ type DescribedCluster struct {
 type Entire struct {
 	Source  Source
 	Changed []string // apps that describe clusters and whose manifests it changes, on any cluster
-	// Moved says when the move that last changed an app which describes a cluster was followed by another one; zero if
-	// none has. Apps that no known move changed are not in it.
-	Moved   map[string]time.Time
-	Failure string // why it cannot be rendered: then the proposal is not divided
+	// Moved says when the move that last changed an app which describes a cluster was complete, or was followed by
+	// another one; zero if none has followed yet. Apps that no known move changed are not in it.
+	Moved map[string]time.Time
+	// Others means that it changes apps that describe no cluster.
+	Others bool
+	// Behind names, for an app that describes a cluster, a cluster whose branch does not have what the environment branch
+	// has of it, also a frozen one.
+	Behind map[string]string
+	// Skips are apps of described clusters that it would upgrade by more than one minor version; SkipsWhy says which.
+	Skips    map[string]bool
+	SkipsWhy string
+	Failure  string // why it cannot be rendered: then the proposal is not divided
 }
 
 // stage is a part of the apps that describe clusters, which moves at once.
@@ -179,27 +187,38 @@ func (d Described) gates(now time.Time, overtakes bool) ([]Gate, error) {
 }
 
 // divide keeps the described clusters whose stage has not come at what they run. The first stage that the proposal
-// changes comes with everything else; with --now, all stages do. Frozen clusters stay in any case.
+// changes comes with everything else; with --now, all stages do. If that stage has to wait, everything else comes
+// without it. Frozen clusters stay in any case, and those that would skip a minor version.
 func (x *proposer) divide(w *Proposal) {
 	if w == nil || w.Renders || len(x.stages)+len(x.stay) == 0 ||
 		x.s.Running.Source.Empty() {
 		return
 	}
 	w.Entire = w.Source
+	if len(w.Apps) > 0 { // which stage comes first does not depend on what somebody names
+		w.Entire = x.order.compose(x.s.Running.Source, w.Promoted, nil).Among(x.names())
+	}
 	e := x.s.Entire
 	known := e != nil && e.Source.Equal(w.Entire)
 	if known && e.Failure != "" {
-		return
+		if len(w.Apps) == 0 {
+			return
+		}
+		known = false
 	}
 	w.stages = x.stages
 	if gone := x.gone(); known && len(gone) > 0 {
 		w.stages = append(slices.Clone(x.stages), stage{name: wordGone, wave: wordGone, apps: gone, all: gone})
 	}
+	named := func(app string) bool { return len(w.Apps) == 0 || slices.Contains(w.Apps, app) }
+	changes := func(app string) bool { return named(app) && (!known || slices.Contains(e.Changed, app)) }
 	later, first := map[string]bool{}, -1
 	for i, st := range w.stages {
 		for _, app := range st.apps {
 			switch {
-			case known && !slices.Contains(e.Changed, app):
+			case !changes(app):
+			case known && e.Skips[app]:
+				w.Held, w.note = append(w.Held, app), e.SkipsWhy
 			case known && w.Overtakes:
 				w.firm = append(w.firm, st.firm...)
 			case known && (first < 0 || first == i):
@@ -209,32 +228,39 @@ func (x *proposer) divide(w *Proposal) {
 			}
 		}
 	}
+	w.Later, w.undivided = len(later), !known && len(later) > 0
 	for _, app := range x.stay {
-		if !known || slices.Contains(e.Changed, app) {
-			later[app] = true
+		if changes(app) {
 			w.Held = append(w.Held, app)
 		}
 	}
 	if known && first >= 0 {
-		w.Stage, w.stage, w.Later = w.stages[first].name, first, len(later)
+		w.Stage, w.stage = w.stages[first].name, first
+		if gates := x.gatekeeper.describedGates(*w); e.Others && len(w.Apps) == 0 && !Holds(gates) {
+			w.Stage, w.waits = "", firstClosed(gates).String()
+			for _, app := range w.stages[first].apps {
+				later[app] = true
+			}
+		}
 	}
-	w.undivided = !known
+	for _, app := range w.Held {
+		later[app] = true
+	}
 	x.keep(w, later)
 }
 
-// gone returns the apps that describe clusters which the fleet has no more.
+// gone returns the apps that describe clusters and that belong to no stage.
 func (x *proposer) gone() []string {
-	known := map[string]bool{}
-	for _, st := range x.stages {
-		for _, app := range st.apps {
-			known[app] = true
-		}
-	}
 	if x.s.Entire == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(x.s.Entire.Changed),
-		func(app string) bool { return known[app] || slices.Contains(x.stay, app) })
+	known := map[string]bool{}
+	for _, st := range x.stages {
+		for _, app := range st.all {
+			known[app] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(x.s.Entire.Changed), func(app string) bool { return known[app] })
 }
 
 // keep leaves apps at the commits that they run.
@@ -257,7 +283,14 @@ func (x *proposer) keep(w *Proposal, apps map[string]bool) {
 // environment of its clusters is closed.
 func (x *gatekeeper) describedGates(w Proposal) []Gate {
 	if w.undivided {
-		return []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Unknown, Reason: "which described clusters it changes is not known yet"}}
+		reason := "which described clusters it changes is not known yet"
+		if e := x.s.Entire; e != nil && e.Failure != "" {
+			reason = "which of its described clusters come first is not known: " + e.Failure
+		}
+		return []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Unknown, Reason: reason}}
+	}
+	if w.waits != "" {
+		return []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Green, Reason: "it brings what describes no cluster; " + w.waits}}
 	}
 	if w.Stage == "" {
 		return slices.CompactFunc(w.firm, func(a, b Gate) bool { return a.Name == b.Name && a.State == b.State })
@@ -269,7 +302,8 @@ func (x *gatekeeper) describedGates(w Proposal) []Gate {
 	}
 	for _, before := range w.stages[:w.stage] {
 		one := x.stageGate(before, st)
-		if one.State == Green || g.State != Green && (worst(g.State, one.State) != one.State || one.Until.Before(g.Until)) {
+		longer := !g.Until.IsZero() && !one.Until.Before(g.Until)
+		if one.State == Green || g.State != Green && (worst(g.State, one.State) == g.State && !(one.State == g.State && longer)) {
 			continue
 		}
 		g.State, g.Reason, g.Since, g.Until = one.State, one.Reason, one.Since, one.Until
@@ -285,6 +319,21 @@ func (x *gatekeeper) stageGate(st, next stage) Gate {
 		name := x.s.Environment.Name
 		g.State, g.Since = Red, h.Since
 		g.Reason = fmt.Sprintf("%s comes first, and %s is held back: %s", st.name, h.Scope(name), h.Ends(name, cmp.Or(x.s.CommandPrefix, "/sluice")))
+		return g
+	}
+	for _, app := range st.all {
+		if on := x.s.Entire.Behind[app]; on != "" {
+			g.State, g.Reason = Waiting, fmt.Sprintf("%s has not reached %s", st.name, on)
+			if x.frozen(on) {
+				g.Reason += ", which is frozen: unfreeze it, or `--now` skips the order"
+			}
+			return g
+		}
+	}
+	if len(st.apps) > 0 && slices.ContainsFunc(st.apps, func(app string) bool {
+		return slices.Contains(x.s.Entire.Changed, app) && !x.s.Entire.Skips[app]
+	}) {
+		g.State, g.Reason = Waiting, st.name+" comes first; `--now` skips the order"
 		return g
 	}
 	var moved time.Time
@@ -361,23 +410,25 @@ func (x *gatekeeper) stageHealth(st stage) []Gate {
 func EntireOf(s Situation, source Source, tree string, members []string, describes func(app string) bool, read Contents,
 ) (*Entire, error) {
 	out := &Entire{Source: source}
-	each := func(a, b string) ([]string, error) {
-		found := map[string]bool{}
+	each := func(a, b string) ([]string, bool, error) {
+		found, others := map[string]bool{}, false
 		for _, cluster := range members {
 			apps, err := differ(a, b, cluster, read)
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			for app := range apps {
 				if describes(app) {
 					found[app] = true
+				} else {
+					others = true
 				}
 			}
 		}
-		return slices.Sorted(maps.Keys(found)), nil
+		return slices.Sorted(maps.Keys(found)), others, nil
 	}
 	var err error
-	if out.Changed, err = each(s.Running.Tree, tree); err != nil {
+	if out.Changed, out.Others, err = each(s.Running.Tree, tree); err != nil {
 		return nil, err
 	}
 	ran := s.Record.Ran
@@ -386,19 +437,22 @@ func EntireOf(s Situation, source Source, tree string, members []string, describ
 	}
 	out.Moved = map[string]time.Time{}
 	for i := len(ran) - 1; i > 0; i-- {
-		apps, err := each(ran[i-1].Tree, ran[i].Tree)
+		apps, _, err := each(ran[i-1].Tree, ran[i].Tree)
 		if errors.Is(err, ErrNoTree) { // older ones are not there either
 			break
 		} else if err != nil {
 			return nil, err
 		}
-		var followed time.Time
+		var done time.Time
 		if i+1 < len(ran) {
-			followed = ran[i+1].At
+			done = ran[i+1].At
+			if !ran[i].Healthy.IsZero() {
+				done = ran[i].Healthy
+			}
 		}
 		for _, app := range apps {
 			if _, ok := out.Moved[app]; !ok {
-				out.Moved[app] = followed
+				out.Moved[app] = done
 			}
 		}
 	}

@@ -345,6 +345,9 @@ func (r *Record) rollout(e Event) error {
 		p.Now, p.NowBy, p.NowWhy = true, e.By, e.Reason
 	case EventDone:
 		p.Done, p.CatchUp = e.At, sorted(e.Clusters)
+		if n := len(r.Ran); n > 0 && r.Ran[n-1].Tree == p.Tree {
+			r.Ran[n-1].Healthy = e.At
+		}
 	case EventFailed:
 		r.Halt = &Halt{Reason: e.Reason, At: e.At}
 	case EventFailedBack:

@@ -52,6 +52,9 @@ func (x *gatekeeper) holdGate(w Proposal) (Gate, bool) {
 	if len(w.Held) > 0 {
 		parts = append(parts, "leaves out "+Few(w.Held)+", which is held back")
 	}
+	if w.note != "" {
+		parts = append(parts, w.note)
+	}
 	if len(w.Released) > 0 {
 		parts = append(parts, short(w.Promoted.Commit)+" changes "+Few(w.Released)+", so the hold ends when it lands")
 	}

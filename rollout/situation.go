@@ -299,5 +299,7 @@ type Proposal struct {
 	stages    []stage // of the apps that describe clusters
 	stage     int     // index of Stage
 	firm      []Gate  // of the stages that --now brings
+	waits     string  // why the first stage does not come with everything else
+	note      string  // why it leaves out some of Held
 	undivided bool    // what changes is not known, so no described cluster moves
 }
