@@ -241,3 +241,28 @@ func TestDescribedOthers(t *testing.T) {
 		t.Error("what describes no cluster waits for prod")
 	}
 }
+
+// TestDescribedRollback: a rollback leaves the objects of frozen clusters, and skips no minor version upwards.
+func TestDescribedRollback(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	root := m.Git("rev-list", "--max-parents=0", "env/mgmt")
+	m.version("1.36.1")
+	m.hours(t, 8, 5*time.Hour)
+	m.version("1.37.0")
+	m.hours(t, 8, 5*time.Hour)
+	wantVersions(t, m, "1.37.0", allDescribed)
+	top := m.Git("rev-parse", "env/mgmt")
+	m.pass(t, ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target, c.Until = "prod-8", m.now.Add(80*time.Hour) }))
+	m.pass(t, toMgmt(rollout.EventRollback, "b", func(c *promote.Command) { c.Revision = root }))
+	wantVersions(t, m, "1.37.0", "prod-8")
+	wantVersions(t, m, "1.35.2", strings.Replace(allDescribed, " prod-8", "", 1))
+	if text := m.Git("show", "env/mgmt:.sluice/environment.yaml"); !strings.Contains(text, "workload.prod-8") {
+		t.Errorf("the source does not tell that prod-8 stayed: %s", text)
+	}
+	last := m.pass(t, toMgmt(rollout.EventRollback, "forward", func(c *promote.Command) { c.Revision = top }))
+	wantVersions(t, m, "1.35.2", strings.Replace(allDescribed, " prod-8", "", 1))
+	if halt := last.Decision.Record.Halt; halt == nil || !strings.Contains(halt.Reason, "Kubernetes skips no minor version") {
+		t.Errorf("the halt is %v", halt)
+	}
+}

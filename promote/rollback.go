@@ -50,7 +50,10 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 	}
 	defer func() { _ = w.Close() }() // what was pushed is on the branches
 	tree, source := hash, old.Source()
-	if len(a.Clusters)+len(a.Apps) > 0 {
+	if a.Keeps, err = rollout.KeptApps(*s, st.Tip.Tree.String(), a.Tree, st.ClusterNames(), b.past[e.Name].read(ctx)); err != nil {
+		return err
+	}
+	if len(a.Clusters)+len(a.Apps)+len(a.Keeps) > 0 {
 		tree, source, err = b.restore(ctx, e, a, old, w)
 		if errors.Is(err, rollout.ErrNoTree) {
 			return b.drop(ctx, e, err, out)
@@ -58,6 +61,11 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 		if err != nil {
 			return err
 		}
+	}
+	if _, skips, err := b.mover.proposals.skipsMinor(ctx, e.Name, source); err != nil {
+		return err
+	} else if skips != "" {
+		return b.drop(ctx, e, errors.New(skips), out)
 	}
 	if a.Continues != "" && tree.String() != a.Continues {
 		return b.drop(ctx, e, fmt.Errorf("the state without workspace %s is another one than was judged",
@@ -163,6 +171,9 @@ func rollbackReport(e fleet.Environment, a rollout.Action, old *branch.State, mo
 	if a.Continues != "" {
 		out = append(out, "the rollout continues without these changes: "+a.Reason)
 	}
+	if len(a.Keeps) > 0 {
+		out = append(out, "frozen, so they stay as they are: "+rollout.Few(a.Keeps))
+	}
 	if len(a.Stopped) > 0 {
 		out = append(out, "the rollout stops; not reached, and unchanged: "+strings.Join(a.Stopped, ", "))
 	}
@@ -209,6 +220,9 @@ func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.A
 	}
 	of := func(cluster, app string) *branch.State {
 		named := len(a.Clusters) == 0 || slices.Contains(a.Clusters, cluster)
+		if len(a.Keeps) > 0 && (slices.Contains(a.Keeps, app) || old.Clusters[cluster].IsZero()) {
+			return st
+		}
 		if named && (len(a.Apps) == 0 || slices.Contains(a.Apps, app)) {
 			return old
 		}
@@ -219,7 +233,7 @@ func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.A
 	}
 	source := rollout.RestoredSource(st.Source(), a, old.Source(), runs, st.ClusterNames()).WithoutGaps()
 	tree, err := b.hydrator.Assemble(ctx, hydrate.Recipe{
-		Environment: e.Name, Source: source, Base: st, Apps: a.Apps,
+		Environment: e.Name, Source: source, Base: st, Apps: slices.Concat(a.Apps, a.Keeps),
 		Of: of,
 	}, w)
 	return tree, source, err

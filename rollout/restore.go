@@ -33,7 +33,7 @@ func Unreached(s Situation, clusters, apps []string) ([]string, error) {
 // clusters that it stops, what they run; and elsewhere, what the environment runs. runs is the source of the trees on
 // the cluster branches.
 func RestoredSource(now Source, a Action, to Source, runs map[string]ClusterSource, clusters []string) Source {
-	if len(a.Clusters)+len(a.Apps) == 0 {
+	if len(a.Clusters)+len(a.Apps)+len(a.Keeps) == 0 {
 		return to
 	}
 	out := Source{Commit: now.Commit, Apps: now.Apps, Clusters: map[string]ClusterSource{}}
@@ -50,7 +50,30 @@ func RestoredSource(now Source, a Action, to Source, runs map[string]ClusterSour
 				one = one.with(app, to.On(name).Of(app))
 			}
 		}
+		for _, app := range a.Keeps {
+			one = one.with(app, now.On(name).Of(app))
+		}
 		out.Clusters[name] = one
 	}
 	return out.Among(clusters)
+}
+
+// KeptApps returns the apps that describe frozen clusters and that differ between two trees of the environment branch.
+// A rollback leaves them as they are.
+func KeptApps(s Situation, a, b string, members []string, read Contents) ([]string, error) {
+	x, err := prepare(s)
+	if err != nil || len(x.stay) == 0 {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, cluster := range members {
+		apps, err := differ(a, b, cluster, read)
+		if err != nil {
+			return nil, err
+		}
+		for _, app := range x.stay {
+			found[app] = found[app] || apps[app]
+		}
+	}
+	return slices.DeleteFunc(sorted(x.stay), func(app string) bool { return !found[app] }), nil
 }

@@ -197,6 +197,7 @@ type Action struct {
 	Clusters   []string // moveWave; rollback of clusters
 	Frozen     []string // rollback: clusters of these whose branches stay until they are unfrozen
 	Stopped    []string // rollback: clusters that keep what they run, and shall run it
+	Keeps      []string // rollback: apps that stay as they are, because they describe frozen clusters
 	Continues  string   // rollback of workspaces: exactly this tree, with which the rollout continues
 	Later      []string // rollback of workspaces: clusters that move with their waves
 	Apps       []string // promotion or rollback of apps
