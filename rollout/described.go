@@ -302,8 +302,9 @@ func (x *gatekeeper) describedGates(w Proposal) []Gate {
 	}
 	for _, before := range w.stages[:w.stage] {
 		one := x.stageGate(before, st)
-		longer := !g.Until.IsZero() && !one.Until.Before(g.Until)
-		if one.State == Green || g.State != Green && (worst(g.State, one.State) == g.State && !(one.State == g.State && longer)) {
+		worse := g.State == Green || one.State != g.State && worst(g.State, one.State) == one.State
+		longer := one.State == g.State && !g.Until.IsZero() && !one.Until.Before(g.Until)
+		if one.State == Green || !worse && !longer {
 			continue
 		}
 		g.State, g.Reason, g.Since, g.Until = one.State, one.Reason, one.Since, one.Until
