@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bundle/envelope"
+	"github.com/sluice-gitops/sluice/bundle/incoming"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -115,8 +116,13 @@ func newExporter(ctx context.Context, h *hydrate.Hydrator, r ExportRequest) (*ex
 	}
 	x := &exporter{h: h, r: r, fleet: f}
 	name := f.EnvironmentBranch(r.Environment)
-	if x.refs, err = h.Branches.List(ctx, name, LogBranch, rollout.StateBranch); err != nil {
+	if x.refs, err = h.Branches.List(ctx, name, LogBranch, rollout.StateBranch, incoming.Prefix); err != nil {
 		return nil, err
+	}
+	for ref := range x.refs {
+		if strings.HasPrefix(ref, incoming.Prefix) {
+			return nil, fmt.Errorf("this repository has the branch %s: it is a site that imports bundles, and exports none", ref)
+		}
 	}
 	if x.refs[name].IsZero() {
 		return nil, fmt.Errorf("branch %s does not exist yet: promote %s first", name, r.Environment)

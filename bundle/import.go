@@ -49,6 +49,7 @@ type Site struct {
 	Store     *gitstore.Store
 	Branches  gitstore.Branches // of the environment, and the trunk if bundles bring it
 	Trunk     string            // name of the trunk; "" if the site has none yet
+	OwnTrunk  bool              // bundles may not bring the trunk, unless the site has none yet
 	Allowed   signers.List      // spec.signers of the site's trunk; empty: no signature is required
 	Signer    gitstore.Signer   // nil: imports are not signed
 	Committer branch.Committer
@@ -107,12 +108,14 @@ func (o *Opened) history(ctx context.Context, s Site) ([]incoming.Import, error)
 
 func (o *Opened) readSite(ctx context.Context, s Site) (err error) {
 	name := incoming.Branch(o.Envelope.Environment)
-	prefixes := []string{name}
+	prefixes := []string{name, LogBranch}
 	trunk, brings := o.ref(roleTrunk)
 	if brings {
 		switch {
 		case s.Trunk != "" && trunk.Branch != s.Trunk:
 			return fmt.Errorf("the bundle brings the trunk %.100q, and that of this site is %s", trunk.Branch, s.Trunk)
+		case s.Trunk != "" && s.OwnTrunk:
+			return fmt.Errorf("the bundle brings the trunk %.100q, with home's rules: a site takes it only if its file of signers says `trunk: true`", trunk.Branch)
 		case s.Trunk == "" && !trunkName.MatchString(trunk.Branch):
 			return fmt.Errorf("%.100q cannot be the first trunk of a site: branches of environments and clusters have such names", trunk.Branch)
 		}
@@ -120,6 +123,9 @@ func (o *Opened) readSite(ctx context.Context, s Site) (err error) {
 	}
 	if o.refs, err = s.Branches.List(ctx, prefixes...); err != nil {
 		return err
+	}
+	if !o.refs[LogBranch].IsZero() {
+		return fmt.Errorf("this repository has the branch %s: it exports bundles, and is no site that imports them", LogBranch)
 	}
 	o.incoming = o.refs[name]
 	var fetch []gitstore.Hash

@@ -11,11 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bundle/incoming"
 	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // LogBranch is the branch on which home numbers its bundles.
-const LogBranch = "sluice/bundles"
+const LogBranch = incoming.LogBranch
 
 // maxEntries limits the exports of an environment that home remembers.
 const maxEntries = 1000

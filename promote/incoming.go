@@ -34,7 +34,7 @@ func (s *snapshot) readImports(ctx context.Context) error {
 	s.imports = map[string]*imports{}
 	for _, e := range s.fleet.Spec.Environments {
 		tip := s.refs[incoming.Branch(e.Name)]
-		if tip.IsZero() {
+		if tip.IsZero() || Elsewhere(e, s.refs) { // home has no imports, whatever somebody pushes
 			continue
 		}
 		one, err := s.readImportsOf(ctx, e.Name, tip)
@@ -176,6 +176,30 @@ func (c *compositions) given(environment string, source rollout.Source, clusters
 	return one, nil
 }
 
+// onTrunk returns a commit of the trunk, also one that is older than those that were read.
+func (p *proposals) onTrunk(ctx context.Context, id string) (commit gitstore.Commit, known bool, err error) {
+	if commit, known = p.trunk.commits[id]; known {
+		return commit, true, nil
+	}
+	hash, err := gitstore.ParseHash(id)
+	if err != nil || !p.hydrator.Store.Has(hash) {
+		return commit, false, err
+	}
+	if known, err = p.hydrator.Store.IsAncestor(ctx, hash, p.trunk.tip.Hash); err != nil || !known {
+		return commit, false, err
+	}
+	commit, err = p.hydrator.Store.Commit(ctx, hash)
+	return commit, err == nil, err
+}
+
+// tookTrunk reports whether bundles brought the trunk too: then the site has home's policy and source commits.
+func (p *proposals) tookTrunk(from *imports) bool {
+	return slices.ContainsFunc(from.order, func(c string) bool {
+		_, known := p.trunk.commits[c]
+		return known
+	})
+}
+
 // imported judges what a bundle brings by the site's own policy, if the site has the source commit. If it has not, home
 // has judged: nothing reaches home's branch past its gates, and home's signers signed what it has.
 func (p *proposals) imported(ctx context.Context, environment string, source rollout.Source, from *imports) (rollout.State, string) {
@@ -188,9 +212,15 @@ func (p *proposals) imported(ctx context.Context, environment string, source rol
 		return rollout.Unknown, "what the bundle brings cannot be read"
 	}
 	for _, c := range source.Commits() {
-		commit, known := p.trunk.commits[c]
+		commit, known, err := p.onTrunk(ctx, c)
+		if err != nil {
+			return rollout.Unknown, err.Error()
+		}
+		if !known && p.tookTrunk(from) {
+			return rollout.Unknown, "the trunk lacks its source commit, so that the policy cannot judge it: export it with --source"
+		}
 		if !known {
-			return rollout.Green, ""
+			continue
 		}
 		part := Part{Environment: environment, Base: p.states[environment].Tip.Hash, Source: commit, Rendered: then}
 		if s, why := p.request.Adapters.Policy.Judge(ctx, part); s != rollout.Green {

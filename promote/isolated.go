@@ -34,15 +34,16 @@ func BranchPrefixes(f *fleet.Fleet) []string {
 // an environment is isolated.
 func isolatedPrefixes(f *fleet.Fleet) []string {
 	if slices.ContainsFunc(f.Spec.Environments, func(e fleet.Environment) bool { return e.Isolated != nil }) {
-		return []string{incoming.Prefix, receiptPrefix}
+		return []string{incoming.Prefix, incoming.LogBranch, receiptPrefix}
 	}
 	return []string{incoming.Prefix}
 }
 
 // Elsewhere reports whether the cluster branches of an environment move on a site, and not in the repository with these
-// branches. The site is the repository that has a branch with what bundles brought.
+// branches. The site is the repository that has a branch with what bundles brought, and that exports none: whoever may push a
+// branch to home must not make it a site.
 func Elsewhere(e fleet.Environment, refs map[string]gitstore.Hash) bool {
-	return e.Isolated != nil && refs[incoming.Branch(e.Name)].IsZero()
+	return e.Isolated != nil && (refs[incoming.Branch(e.Name)].IsZero() || !refs[incoming.LogBranch].IsZero())
 }
 
 // StoredReceipt is a receipt on a receipt branch.
@@ -111,6 +112,7 @@ func readReceipt(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, envir
 
 // site is what the newest receipt says of an isolated environment, compared with what this repository made.
 type site struct {
+	commit  string // of the receipt branch
 	known   rollout.Site
 	receipt *receipt.Receipt // with times on the clock of this side; nil: there is none
 	source  rollout.Source   // of the site's environment branch; empty if it is unknown
@@ -122,6 +124,9 @@ type site struct {
 func (s *snapshot) readSites(ctx context.Context) error {
 	s.sites = map[string]*site{}
 	for _, e := range s.fleet.Spec.Environments {
+		if i := s.imports[e.Name]; i != nil && i.foreign != "" && e.Isolated != nil { // nobody knows whether this is the site
+			s.sites[e.Name] = &site{known: rollout.Site{MaxAge: e.Isolated.Receipts.Age(), Unknown: i.foreign}}
+		}
 		if !Elsewhere(e, s.refs) {
 			continue
 		}
@@ -132,6 +137,23 @@ func (s *snapshot) readSites(ctx context.Context) error {
 		s.sites[e.Name] = one
 	}
 	return nil
+}
+
+// receiptSetBack reports whether the branch has an older receipt than it had. One that was accepted because its site was
+// restored follows the newer one on the branch.
+func (s *snapshot) receiptSetBack(ctx context.Context, known rollout.Record, stored *StoredReceipt) (bool, error) {
+	if stored.Sequence >= known.Receipt {
+		return false, nil
+	}
+	before, err := gitstore.ParseHash(known.ReceiptCommit)
+	if stored.Restored == "" || err != nil {
+		return true, nil //nolint:nilerr // the record does not say which commit it was
+	}
+	follows, err := s.hydrator.Store.IsAncestor(ctx, before, stored.Commit)
+	if err != nil && ctx.Err() == nil { // the commit is gone, so the branch does not contain it
+		return true, nil
+	}
+	return !follows, err
 }
 
 func (s *snapshot) readSite(ctx context.Context, e fleet.Environment) (*site, error) {
@@ -147,11 +169,17 @@ func (s *snapshot) readSite(ctx context.Context, e fleet.Environment) (*site, er
 		out.known.Unknown = fmt.Sprintf("no receipt of %s was imported (`sluice receipt import`)", e.Name)
 		return out, nil
 	}
-	if last := s.records.known[e.Name].Receipt; stored.Sequence < last && stored.Restored == "" {
+	known := s.records.known[e.Name]
+	setBack, err := s.receiptSetBack(ctx, known, stored)
+	if err != nil {
+		return nil, err
+	}
+	if last := known.Receipt; setBack {
 		out.known.Unknown = fmt.Sprintf("somebody set %s back: it has receipt %d, and had receipt %d before: import the newest receipt again",
 			ReceiptBranch(e.Name), stored.Sequence, last)
 		return out, nil
 	}
+	out.commit = stored.Commit.String()
 	r, ahead := stored.OnClock(stored.At)
 	out.receipt = &r
 	out.known.Made, out.known.Sequence, out.known.ClockAhead = r.Made, r.Sequence, ahead

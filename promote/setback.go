@@ -149,7 +149,7 @@ func (o *observer) findMoved(ctx context.Context, s *rollout.Situation) error {
 	if site := o.sites[e]; site != nil {
 		s.Record.Tips = nil
 		if site.known.Unknown == "" {
-			s.Record.Receipt = site.known.Sequence
+			s.Record.Receipt, s.Record.ReceiptCommit = site.known.Sequence, site.commit
 		}
 		return nil
 	}

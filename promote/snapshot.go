@@ -61,10 +61,10 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 	if err := s.acceptRecords(ctx, seen, names); err != nil {
 		return nil, err
 	}
-	if err := s.readSites(ctx); err != nil {
+	if err := s.readImports(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.readImports(ctx); err != nil {
+	if err := s.readSites(ctx); err != nil {
 		return nil, err
 	}
 	s.trunk, err = readTrunk(ctx, h.Store, r.Trunk, neededCommits(s.states, s.records.known))

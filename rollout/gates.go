@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -273,7 +274,7 @@ func (x *gatekeeper) renderedGates(w Proposal) []Gate {
 			rendered.State, rendered.Reason = Unknown, "its tree is unknown"
 		}
 	default:
-		policy.Reason = "policy has not judged it yet"
+		policy.Reason = cmp.Or(c.Reason, "policy has not judged it yet")
 	}
 	return []Gate{rendered, policy}
 }

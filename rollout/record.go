@@ -57,6 +57,8 @@ type Record struct {
 	// Receipt is the number of the newest receipt of an isolated environment at the last observation, so that an older one
 	// in its place is noticed.
 	Receipt int64 `yaml:"receipt,omitempty"`
+	// ReceiptCommit is the commit of the branch with it.
+	ReceiptCommit string `yaml:"receiptCommit,omitempty"`
 	// oldest first; only for display, no decision reads them
 	Commands []PastCommand `yaml:"commands,omitempty"`
 	// Failed was written by earlier versions. DecodeRecord converts it to holds.

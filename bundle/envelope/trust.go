@@ -27,6 +27,7 @@ type Trust struct {
 	fleet        string
 	environments []string
 	threshold    int
+	trunk        bool
 	ssh          signers.List
 	keys         []trustedKey
 }
@@ -41,6 +42,7 @@ type trustFile struct {
 	Fleet        string      `yaml:"fleet"`
 	Environments []string    `yaml:"environments"`
 	Threshold    int         `yaml:"threshold"`
+	Trunk        bool        `yaml:"trunk"`
 	Signers      []string    `yaml:"signers"`
 	Keys         []trustName `yaml:"keys"`
 }
@@ -54,6 +56,7 @@ type trustName struct {
 //
 //	fleet: acme
 //	environments: [gov]
+//	trunk: true                       # bundles bring the trunk, with home's rules; default: false
 //	threshold: 2                      # so many of the names must have signed; default: 1
 //	signers:                          # SSH keys, as in Git's allowed-signers file
 //	  - ana@example.com ssh-ed25519 AAAA…
@@ -79,7 +82,7 @@ func ParseTrust(data []byte) (*Trust, error) {
 		bad, _ := errors.AsType[*signers.LineError](err)
 		return nil, fmt.Errorf("signers[%d]: %w", bad.Line, err)
 	}
-	t := &Trust{fleet: f.Fleet, environments: f.Environments, threshold: f.Threshold, ssh: list}
+	t := &Trust{fleet: f.Fleet, environments: f.Environments, threshold: f.Threshold, trunk: f.Trunk, ssh: list}
 	names := list.Names()
 	for i, k := range f.Keys {
 		public, err := cryptoutils.UnmarshalPEMToPublicKey([]byte(k.PEM))
@@ -105,6 +108,9 @@ func ParseTrust(data []byte) (*Trust, error) {
 	}
 	return t, nil
 }
+
+// TakesTrunk reports whether bundles may bring the trunk.
+func (t *Trust) TakesTrunk() bool { return t.trunk }
 
 // Signature is the verdict on one signature.
 type Signature struct {

@@ -23,6 +23,9 @@ import (
 // Prefix begins the names of the branches.
 const Prefix = "sluice/incoming/"
 
+// LogBranch is the branch on which home numbers the bundles that it exports. A repository that has it is no site.
+const LogBranch = "sluice/bundles"
+
 // Trailers of an import.
 const (
 	TrailerSequence = "Sluice-Bundle"

@@ -50,14 +50,14 @@ func (f *openedFile) close() { _ = f.file.Close() } // it was only read
 
 // openEnvelope opens a file.
 func openEnvelope(name string) (*openedFile, error) {
+	if err := regular(name); err != nil {
+		return nil, err
+	}
 	file, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, err
 	}
 	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", name)
-	}
 	var e *envelope.Envelope
 	if err == nil {
 		if e, err = envelope.Open(file, info.Size()); err != nil {
@@ -68,6 +68,15 @@ func openEnvelope(name string) (*openedFile, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return &openedFile{e, name, file}, nil
+}
+
+// regular refuses what is no file: a pipe on a medium would let the command wait for ever.
+func regular(name string) error {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", name)
+	}
+	return err
 }
 
 // envelopes opens a file or, in a folder, all files that end with .sluice and are of a kind, in the order of their

@@ -239,6 +239,11 @@ func (x *bundleImportOptions) importOne(ctx context.Context, o IO, f *openedFile
 		return err
 	}
 	defer s.Close()
+	trust, err := x.trust.required()
+	if err != nil {
+		return err
+	}
+	site.OwnTrunk = !trust.TakesTrunk()
 	opened, err := bundle.Open(ctx, site, f.Envelope)
 	if known, ok := errors.AsType[*bundle.KnownError](err); ok && (many || known.Newest) {
 		fmt.Fprintf(o.Out, "bundle %d for %s: imported already\n", f.Sequence, f.Environment)

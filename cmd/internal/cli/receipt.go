@@ -349,6 +349,9 @@ func readReceiptFile(o IO, name string) ([]byte, error) {
 	if name == "-" {
 		return transfer.ReadFile(o.In)
 	}
+	if err := regular(name); err != nil {
+		return nil, err
+	}
 	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, err
