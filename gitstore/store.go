@@ -209,11 +209,6 @@ func (s *Store) Tree(ctx context.Context, h Hash) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.parsed(h, data)
-}
-
-// parsed parses a tree, and keeps its entries.
-func (s *Store) parsed(h Hash, data []byte) ([]Entry, error) {
 	entries, err := parseTree(data)
 	if err != nil {
 		return nil, fmt.Errorf("tree %s: %w", h, err)

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
-	"github.com/sluice-gitops/sluice/internal/parallel"
 )
 
 // Range is a part of a history: the commits that To contains and From does not; all if From is zero.
@@ -21,7 +20,7 @@ const maxHistory = 200_000
 // the same path. The base of a delta is the object that the parent has there. Whoever has the commits of From can read it, also with
 // `git index-pack --fix-thin`. Equal ranges give equal bytes. It returns the number of objects.
 func (s *Store) WriteThin(ctx context.Context, to io.Writer, ranges ...Range) (int, error) {
-	l := thinList{store: s, has: map[Hash]bool{}, bases: map[Hash]bool{}, depth: map[Hash]int{}, trees: map[Hash][]byte{}}
+	l := thinList{store: s, has: map[Hash]bool{}, bases: map[Hash]bool{}, depth: map[Hash]int{}}
 	for _, r := range ranges {
 		commits, err := s.oldestFirst(ctx, r)
 		if err != nil {
@@ -54,36 +53,22 @@ func (s *Store) WriteThin(ctx context.Context, to io.Writer, ranges ...Range) (i
 	if err != nil {
 		return 0, err
 	}
-	encoder := pack.NewEntries()
-	for chunk := range slices.Chunk(l.order, 512) {
-		entries := make([][]byte, len(chunk))
-		if err := parallel.Each(ctx, len(chunk), func(ctx context.Context, i int) (err error) {
-			entries[i], err = l.entry(ctx, encoder, chunk[i])
-			return err
-		}); err != nil {
+	for _, o := range l.order {
+		raw, err := s.read(ctx, o.hash)
+		if err != nil {
 			return 0, err
 		}
-		for _, e := range entries {
-			if err := out.Add(e); err != nil {
+		var base Raw
+		if !o.base.IsZero() {
+			if base, err = s.read(ctx, o.base); err != nil {
 				return 0, err
 			}
 		}
-	}
-	return len(l.order), out.Close()
-}
-
-func (l *thinList) entry(ctx context.Context, encoder *pack.Entries, o thinObject) ([]byte, error) {
-	raw, err := l.read(ctx, o.hash)
-	if err != nil {
-		return nil, err
-	}
-	var base Raw
-	if !o.base.IsZero() {
-		if base, err = l.read(ctx, o.base); err != nil {
-			return nil, err
+		if err := out.Add(raw, o.base, base.Data); err != nil {
+			return 0, err
 		}
 	}
-	return encoder.Encode(raw, o.base, base.Data)
+	return len(l.order), out.Close()
 }
 
 // maxChain limits the deltas that a reader applies to get one object, as Git does.
@@ -96,34 +81,6 @@ type thinList struct {
 	bases map[Hash]bool // of the objects so far
 	depth map[Hash]int  // of the chains of deltas, at most
 	order []thinObject
-
-	trees map[Hash][]byte // read so far, which are written or bases of what is written
-	bytes int             // of trees
-}
-
-// heldThin limits the bytes of trees that WriteThin holds.
-const heldThin = 64 << 20
-
-// entries reads a tree; zero is an empty one.
-func (l *thinList) entries(ctx context.Context, tree Hash) ([]Entry, error) {
-	if l.trees[tree] != nil || l.bytes > heldThin || tree.IsZero() {
-		return l.store.entries(ctx, tree)
-	}
-	data, err := l.store.typed(ctx, tree, "tree")
-	if err != nil {
-		return nil, err
-	}
-	l.trees[tree] = data
-	l.bytes += len(data)
-	return l.store.parsed(tree, data)
-}
-
-// read returns an object.
-func (l *thinList) read(ctx context.Context, h Hash) (Raw, error) {
-	if data := l.trees[h]; data != nil {
-		return Raw{Kind: "tree", Data: data}, nil
-	}
-	return l.store.read(ctx, h)
 }
 
 type thinObject struct{ hash, base Hash }
@@ -164,17 +121,17 @@ func (l *thinList) tree(ctx context.Context, before, has, after Hash) error {
 	if before == after || has == after || !l.add(after, before) {
 		return nil
 	}
-	now, err := l.entries(ctx, after)
+	now, err := l.store.entries(ctx, after)
 	if err != nil {
 		return err
 	}
-	old, err := entriesByName(ctx, l.entries, before)
+	old, err := entriesByName(ctx, l.store.entries, before)
 	if err != nil {
 		return err
 	}
 	known := old
 	if has != before {
-		if known, err = entriesByName(ctx, l.entries, has); err != nil {
+		if known, err = entriesByName(ctx, l.store.entries, has); err != nil {
 			return err
 		}
 	}
@@ -279,12 +236,25 @@ type ThinLimits = pack.ThinLimits
 // ReadThin reads a thin packfile from outside into a Writer, whose Store has the bases of deltas. The objects are
 // bounded and have the right names, and are otherwise untrusted: call CheckReach before they are pushed.
 func ReadThin(ctx context.Context, from io.Reader, w *Writer, limits ThinLimits) error {
-	return pack.ReadThin(from, w.pack, limits, func(h Hash) (Raw, error) {
+	return pack.ReadThin(&untilDone{ctx, from}, w.pack, limits, func(h Hash) (Raw, error) {
 		if err := ctx.Err(); err != nil {
 			return Raw{}, err
 		}
 		return w.store.read(ctx, h)
 	})
+}
+
+// untilDone is a reader that fails when a context ends.
+type untilDone struct {
+	ctx  context.Context //nolint:containedctx // of one call
+	from io.Reader
+}
+
+func (u *untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.from.Read(p)
 }
 
 // ErrReach means that new objects are not what branches need: an object is missing, or is of no use.

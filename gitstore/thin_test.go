@@ -2,6 +2,7 @@ package gitstore
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -152,8 +153,7 @@ func TestReadThinRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry, err := pack.NewEntries().Encode(Raw{Kind: "tag", Data: []byte("x")}, Hash{}, nil)
-	if err = errors.Join(err, thin.Add(entry)); err != nil {
+	if err := thin.Add(Raw{Kind: "tag", Data: []byte("x")}, Hash{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := thin.Close(); err != nil {
@@ -262,6 +262,39 @@ func TestCheckReach(t *testing.T) {
 	}
 }
 
+// A small delta against a large base costs as much as the base, so that a packfile of many cannot take hours.
+func TestThinChargesBases(t *testing.T) {
+	t.Parallel()
+	s := OpenMemory()
+	content := bytes.Repeat([]byte("base of a delta\n"), 4096) // 64 KiB
+	base := s.keep("blob", content)
+	const deltas = 20
+	var packed bytes.Buffer
+	thin, err := pack.NewThin(&packed, deltas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range deltas {
+		if err := thin.Add(Raw{Kind: "blob", Data: append(bytes.Clone(content), byte(i))}, base, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := thin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int64]string{deltas*2*70_000 + 1: "", deltas * 70_000: "the deltas of the packfile have too large bases"} {
+		err := ReadThin(t.Context(), bytes.NewReader(packed.Bytes()), writer(t, s), ThinLimits{Objects: deltas, Bytes: limit})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "too")) {
+			t.Errorf("with %d bytes: %v, want %q", limit, err, want)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := ReadThin(ended, bytes.NewReader(packed.Bytes()), writer(t, s), ThinLimits{Objects: deltas, Bytes: 1 << 30}); err == nil {
+		t.Error("it reads on after its context ended")
+	}
+}
+
 // FuzzReadThin holds that whatever comes, objects have their right names.
 func FuzzReadThin(f *testing.F) {
 	s := OpenMemory()
@@ -272,9 +305,8 @@ func FuzzReadThin(f *testing.F) {
 		f.Fatal(err)
 	}
 	raw, _ := s.readLocal(base)
-	delta, _ := pack.NewEntries().Encode(Raw{Kind: "blob", Data: append(bytes.Clone(raw.Data), "more"...)}, base, raw.Data)
-	whole, _ := pack.NewEntries().Encode(Raw{Kind: "tree"}, Hash{}, nil)
-	if err := errors.Join(thin.Add(delta), thin.Add(whole)); err != nil {
+	if err := errors.Join(thin.Add(Raw{Kind: "blob", Data: append(bytes.Clone(raw.Data), "more"...)}, base, raw.Data),
+		thin.Add(Raw{Kind: "tree"}, Hash{}, nil)); err != nil {
 		f.Fatal(err)
 	}
 	if err := thin.Close(); err != nil {

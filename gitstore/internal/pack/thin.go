@@ -10,7 +10,6 @@ import (
 	"hash"
 	"io"
 	"math"
-	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
@@ -18,9 +17,10 @@ import (
 
 // Thin writes a thin packfile, as `git pack-objects --thin` does: a delta can be against an object that is not in it.
 type Thin struct {
-	out  *bufio.Writer
-	sum  hash.Hash
-	left int
+	out   *bufio.Writer
+	sum   hash.Hash
+	left  int
+	entry *deflater // that each object is written with
 }
 
 // NewThin begins a packfile with a number of objects.
@@ -28,22 +28,16 @@ func NewThin(to io.Writer, objects int) (*Thin, error) {
 	if objects < 0 || objects > math.MaxUint32 {
 		return nil, fmt.Errorf("%d objects are too many for a packfile", objects)
 	}
-	t := &Thin{sum: sha1.New(), left: objects} //nolint:gosec // see above
+	t := &Thin{sum: sha1.New(), left: objects, entry: deflaterOf()} //nolint:gosec // see above
 	t.out = bufio.NewWriterSize(io.MultiWriter(to, t.sum), 1<<16)
 	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(objects))
 	_, err := t.out.Write(head)
 	return t, err
 }
 
-// Entries encodes the entries of thin packfiles. It is safe for concurrent use.
-type Entries struct{ pool sync.Pool }
-
-// NewEntries returns Entries.
-func NewEntries() *Entries { return &Entries{sync.Pool{New: newDeflater}} }
-
-// Encode returns the entry of an object: a delta against base if that is shorter, and the whole object if there is no
-// base or if one of the two is large.
-func (e *Entries) Encode(o Object, base Hash, against []byte) ([]byte, error) {
+// Add writes an object: a delta against base if that is shorter, and the whole object if there is no base or if one of the
+// two is large.
+func (t *Thin) Add(o Object, base Hash, against []byte) error {
 	const most = 4 << 20 // bytes: an index of a larger base costs more than it saves
 	data, kind := o.Data, kindByte(o.Kind)
 	if len(against) > 0 && len(against) <= most && len(o.Data) <= most && len(o.Data) > 0 {
@@ -51,23 +45,18 @@ func (e *Entries) Encode(o Object, base Hash, against []byte) ([]byte, error) {
 			data, kind = d, refDelta
 		}
 	}
-	d, _ := e.pool.Get().(*deflater)
-	defer e.pool.Put(d)
-	d.buf.Reset()
-	writeObjectHeader(&d.buf, kind, len(data))
-	if kind == refDelta {
-		d.buf.Write(base[:])
-	}
-	d.z.Reset(&d.buf)
-	_, err := d.z.Write(data)
-	err = errors.Join(err, d.z.Close())
-	return bytes.Clone(d.buf.Bytes()), err
-}
-
-// Add writes an entry.
-func (t *Thin) Add(entry []byte) error {
 	t.left--
-	_, err := t.out.Write(entry)
+	t.entry.buf.Reset()
+	writeObjectHeader(&t.entry.buf, kind, len(data))
+	if kind == refDelta {
+		t.entry.buf.Write(base[:])
+	}
+	t.entry.z.Reset(&t.entry.buf)
+	_, err := t.entry.z.Write(data)
+	if err = errors.Join(err, t.entry.z.Close()); err != nil {
+		return err
+	}
+	_, err = t.out.Write(t.entry.buf.Bytes())
 	return err
 }
 
@@ -88,7 +77,7 @@ func (t *Thin) Close() error {
 // ThinLimits bound what ReadThin takes from a packfile.
 type ThinLimits struct {
 	Objects int
-	Bytes   int64 // of all objects, inflated
+	Bytes   int64 // of all objects, inflated, and of the bases of deltas, each time that one is read
 }
 
 // ReadThin reads a packfile as Thin writes it into a Writer. base returns an object that is not in it. It checks the
@@ -185,6 +174,9 @@ func (r *thinReader) delta(name Hash, delta []byte) error {
 	}
 	if err != nil {
 		return fmt.Errorf("the base of a delta: %w", err)
+	}
+	if r.left -= int64(len(o.Data)); r.left < 0 { // a small delta against a large base costs as much as the base
+		return errors.New("the deltas of the packfile have too large bases")
 	}
 	data, err := packfile.PatchDelta(o.Data, delta)
 	if err != nil {

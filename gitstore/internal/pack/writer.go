@@ -202,7 +202,9 @@ type deflater struct {
 	z   *zlib.Writer
 }
 
-func newDeflater() any {
+func newDeflater() any { return deflaterOf() }
+
+func deflaterOf() *deflater {
 	z, err := zlib.NewWriterLevel(nil, zlib.BestSpeed)
 	if err != nil {
 		z = zlib.NewWriter(nil) // not reached: the level is valid
