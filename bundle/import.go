@@ -219,7 +219,7 @@ func (o *Opened) unpack(ctx context.Context, s Site) error {
 
 // environment checks the commit of the environment branch.
 func (o *Opened) environment(ctx context.Context, s Site) error {
-	ref, _ := o.ref(roleEnvironment)
+	ref, _ := o.ref(roleEnvironment) // ReadContents refuses a bundle without it
 	tip, err := gitstore.ParseHash(ref.To)
 	if err != nil {
 		return err
@@ -344,7 +344,7 @@ func Import(ctx context.Context, s Site, o *Opened) (incoming.Import, error) {
 
 // TrunkCommit returns the commit of the trunk that an open bundle brings; zero if it brings none.
 func (o *Opened) TrunkCommit() gitstore.Hash {
-	ref, _ := o.ref(roleTrunk)
+	ref, _ := o.ref(roleTrunk) // empty without one, and no hash
 	to, err := gitstore.ParseHash(ref.To)
 	if err != nil {
 		return gitstore.Hash{}

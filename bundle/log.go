@@ -85,8 +85,8 @@ func (l *log) find(name string) (Entry, error) {
 	if name == "last" && len(l.entries) > 0 {
 		return l.last(), nil
 	}
-	const least = 7 // digits of a digest or a commit
-	number, _ := strconv.ParseInt(name, 10, 64)
+	const least = 7                             // digits of a digest or a commit
+	number, _ := strconv.ParseInt(name, 10, 64) // 0 if it is no number, which no bundle has
 	var found []Entry
 	for _, e := range l.entries {
 		if e.Sequence == number {

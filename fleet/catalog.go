@@ -93,7 +93,7 @@ func inJSON(v any) string {
 
 // Parameters returns the parameters at the top of the schema, by name.
 func (c *CatalogApp) Parameters() []Parameter {
-	properties, _ := c.Spec.Parameters["properties"].(map[string]any)
+	properties, _ := c.Spec.Parameters["properties"].(map[string]any) // nil if there are none
 	required, _ := c.Spec.Parameters["required"].([]any)
 	out := []Parameter{}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {

@@ -53,7 +53,7 @@ func (f *Fleet) Describes(app string) bool {
 	return false
 }
 
-// eachValue is the value of a reference to the described cluster. A version has no v at its beginning.
+// eachValue returns a member of the described cluster, such as name, or kubeVersion without a leading v.
 func (a *App) eachValue(member string) (any, bool) {
 	if a == nil || a.each == nil {
 		return nil, false

@@ -114,7 +114,7 @@ func (t Target) owner(ref *reference) string {
 	return t.Cluster.Name
 }
 
-// ofApp reports whether the value of a reference differs between apps.
+// ofApp reports whether a reference can have different values for different apps.
 func (r *reference) ofApp() bool {
 	return strings.HasPrefix(r.name, refAppVars) || strings.HasPrefix(r.name, refEach)
 }

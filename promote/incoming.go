@@ -131,7 +131,7 @@ func (i *imports) find(source rollout.Source, clusters []string) (incoming.Impor
 	return incoming.Import{}, false
 }
 
-// atSite returns an environment as its site sees it: it comes after what bundles brought.
+// atSite returns an environment whose only upstream is home: what bundles brought.
 func (s *snapshot) atSite(e fleet.Environment) fleet.Environment {
 	if s.imports[e.Name] != nil {
 		e.After = []string{homeName}

@@ -290,9 +290,8 @@ type Proposal struct {
 	Without []string
 	Whole   Source
 	Refused string
-	// Entire is what the environment would run with all described clusters; empty if it describes none. Stage names the
-	// wave of described clusters that comes with the proposal; Later counts the apps that describe clusters of later
-	// ones.
+	// Entire is what the environment would run with all waves of described clusters; empty if it describes none. The
+	// proposal brings the wave Stage. Later counts the apps of the waves after it.
 	Entire Source
 	Stage  string
 	Later  int

@@ -147,7 +147,7 @@ func TestEqualContentIsAnEqualFile(t *testing.T) {
 	}
 }
 
-// TestTarReadsIt holds the format to what people have: they can unpack it without sluice.
+// TestTarReadsIt: the tar of the system unpacks an envelope.
 func TestTarReadsIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

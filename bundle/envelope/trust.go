@@ -79,8 +79,10 @@ func ParseTrust(data []byte) (*Trust, error) {
 	}
 	list, err := signers.ParseFor(Namespace, f.Signers)
 	if err != nil {
-		bad, _ := errors.AsType[*signers.LineError](err)
-		return nil, fmt.Errorf("signers[%d]: %w", bad.Line, err)
+		if bad, ok := errors.AsType[*signers.LineError](err); ok {
+			return nil, fmt.Errorf("signers[%d]: %w", bad.Line, err)
+		}
+		return nil, fmt.Errorf("signers: %w", err)
 	}
 	t := &Trust{fleet: f.Fleet, environments: f.Environments, threshold: f.Threshold, trunk: f.Trunk, ssh: list}
 	names := list.Names()

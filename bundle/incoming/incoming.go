@@ -1,9 +1,10 @@
 // Package incoming reads and describes the branch on which a site keeps what transfer bundles brought for an
 // environment: sluice/incoming/<environment>.
 //
-// Each commit of its first-parent line is one import. Its tree is the tree of home's environment branch, and its second
-// parent is home's commit, so that everything that home has stays reachable. Trailers name the bundle. The branch is a
-// proposal: promotions at the site take their candidates from it (see package promote), and receipts report its tip.
+// Each import adds one commit to the branch. The commit has the tree of home's environment branch. Its first parent is the
+// import before; its last parent is home's commit, which keeps home's history reachable. Trailers name the bundle. An import
+// only proposes: promotions at the site take their candidates from the branch (see package promote), and receipts report its
+// tip.
 //
 // The package is not API: it can change in every release.
 package incoming

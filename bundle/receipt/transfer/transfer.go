@@ -292,7 +292,7 @@ type keeper struct {
 	trunk gitstore.Commit
 }
 
-// keep moves the receipt branch from before to a receipt.
+// keep commits a receipt to its branch. It fails if the branch is no longer at before.
 func (k *keeper) keep(ctx context.Context, one *file, kept receipt.Import, before *promote.StoredReceipt) error {
 	name := promote.ReceiptBranch(one.receipt.Environment)
 	var old gitstore.Hash

@@ -357,7 +357,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// Attacks on the file, on its signatures and on where it belongs.
+// Altered files, missing signatures, and receipts of other fleets and environments are refused.
 func TestAttacksOnImports(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
