@@ -146,6 +146,11 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 			return event, err
 		}
 		event.Apps = c.Apps
+		if len(c.Apps)+len(c.Workspaces) == 0 && !c.Now && event.Source.Equal(s.Running.Source) && rollout.RenderedUpstream(*s) {
+			event.Kind, event.Reason = rollout.EventRender, cmp.Or(c.Reason, "rendered again by "+s.Before[0].Name)
+			event.Source, event.Tip, err = l.running(e, s)
+			return event, err
+		}
 		if err := checkPromotion(c, event.Source, s); err != nil {
 			return event, err
 		}

@@ -148,12 +148,13 @@ func Promoted(e fleet.Environment, refs map[string]gitstore.Hash) bool {
 func (i *imports) upstream() rollout.Upstream {
 	out := rollout.Upstream{Name: homeName, Entire: true, Complete: true, Foreign: i.foreign}
 	if n := len(i.list); n > 0 {
-		out.Source, out.Since = i.sources[n-1], i.list[n-1].At
+		out.Source, out.Since, out.Tree = i.sources[n-1], i.list[n-1].At, i.list[n-1].Tree.String()
 	}
 	return out
 }
 
-// given takes the tree of an import as the composition of its source.
+// given takes the tree of the newest import with a source as the composition of the source. To render a source again is to
+// take the tree that home rendered last.
 func (c *compositions) given(environment string, source rollout.Source, clusters []string, again bool, from *imports) (*composition, error) {
 	key := compositionKey{environment, source.Key(), again}
 	if one := c.done[key]; one != nil {
@@ -166,8 +167,6 @@ func (c *compositions) given(environment string, source rollout.Source, clusters
 	one := &composition{w: w}
 	c.done[key] = one
 	switch found, ok := from.find(source, clusters); {
-	case again:
-		one.failure = "a site renders nothing: promote what a bundle brings"
 	case !ok:
 		one.failure = fmt.Sprintf("no bundle brought %s: a site takes bundles whole, so promote without --app, --workspace and --commit", source)
 	default:

@@ -154,3 +154,69 @@ func TestASiteWithoutTheSource(t *testing.T) {
 	s.same("without the source", "env/prod^{tree}", "home/prod^{tree}")
 	s.same("the cluster", "cluster/prod-eu-1^{tree}", "home/prod:prod-eu-1")
 }
+
+// homeRendersAgain gives home/prod another tree for the source commit that it has.
+func (s *siteStage) homeRendersAgain(text string) {
+	s.T.Helper()
+	message := s.Git("log", "-1", "--format=%B", "home/prod")
+	s.Git("switch", "-q", "home/prod")
+	file := "prod-eu-1/shop/service-shop.yaml"
+	s.Write(file, "# "+text+"\n"+s.Git("show", "home/prod:"+file)+"\n")
+	s.Git("add", "-A")
+	s.Git("commit", "-q", "-m", message)
+	s.Git("switch", "-q", "main")
+}
+
+// Home renders the commit again that the site runs: the site gets the other tree, after the bake and by its own gates.
+func TestASiteGetsWhatHomeRendersAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "mode: auto, bake: 10m, waves: [{name: all}]")
+	s.brings()
+	s.look(nil)
+	was := s.Git("rev-parse", "env/prod")
+	s.homeRendersAgain("by a newer version")
+	s.brings()
+	got, _ := s.look(nil)
+	wants(t, "before the bake", []string{got.Decision.WaitsFor}, "rendered again")
+	s.out.red[s.Git("rev-parse", "main")] = true
+	s.now = s.now.Add(10 * time.Minute)
+	got, _ = s.look(nil)
+	wants(t, "the site's policy", []string{got.Decision.WaitsFor}, "the trunk's policy says no")
+	s.out.red = map[string]bool{}
+	s.look(nil)
+	s.same("rendered again", "env/prod^{tree}", "home/prod^{tree}")
+	s.same("the cluster", "cluster/prod-eu-1^{tree}", "home/prod:prod-eu-1")
+	tip := s.Git("rev-parse", "env/prod")
+	s.look(nil)
+	if now := s.Git("rev-parse", "env/prod"); now != tip {
+		t.Errorf("another commit without a reason: %s after %s", now, tip)
+	}
+
+	// A person goes back to the rendering before: it stays there.
+	back := ordered(rollout.EventRollback, "b", nil)
+	back.Revision = was
+	if _, refused := s.look(nil, back); len(refused) > 0 {
+		t.Fatalf("refused: %q", refused)
+	}
+	s.now = s.now.Add(time.Hour)
+	s.look(nil)
+	s.same("after the rollback", "env/prod^{tree}", was+"^{tree}")
+}
+
+// In mode manual, sluice promote brings it.
+func TestASitePromotesByCommandWhatHomeRenderedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "mode: manual")
+	s.brings()
+	s.look(nil, ordered(rollout.EventPromote, "1", nil))
+	s.homeRendersAgain("by a newer version")
+	s.brings()
+	s.look(nil)
+	if s.Git("rev-parse", "env/prod^{tree}") == s.Git("rev-parse", "home/prod^{tree}") {
+		t.Fatal("it came without a command")
+	}
+	if _, refused := s.look(nil, ordered(rollout.EventPromote, "2", nil)); len(refused) > 0 {
+		t.Fatalf("refused: %q", refused)
+	}
+	s.same("by command", "env/prod^{tree}", "home/prod^{tree}")
+}

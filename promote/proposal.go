@@ -70,7 +70,7 @@ func (p *proposals) propose(ctx context.Context, e fleet.Environment, s *rollout
 func (p *proposals) due(s *rollout.Situation) bool {
 	r := s.Record
 	busy := r.Progress != nil && r.Progress.Done.IsZero() || r.Rollback != nil || r.Request != nil || r.Opened != nil
-	return busy || !rollout.Latest(s.Trunk, s.Before).Equal(s.Running.Source)
+	return busy || rollout.RenderedUpstream(*s) || !rollout.Latest(s.Trunk, s.Before).Equal(s.Running.Source)
 }
 
 // next returns the next promotion. It finds out which described clusters it changes, which move wave by wave.

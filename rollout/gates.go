@@ -27,7 +27,9 @@ func (x *gatekeeper) gates(w Proposal) []Gate {
 	}
 	gates = append(gates, x.rolloutGates.timeGates(w.Overtakes)...)
 	if !w.Overtakes {
-		if !w.Renders { // the commits run already
+		if g, ok := x.treeGate(w); ok {
+			gates = append(gates, g)
+		} else if !w.Renders { // the commits run already
 			gates = append(gates, x.upstreamGates(w)...)
 		}
 		gates = append(gates, x.progressGate())
@@ -134,6 +136,19 @@ func (x *gatekeeper) upstreamGates(w Proposal) []Gate {
 		gates = append(gates, x.upstreamGate(w, x.s.Before[i]))
 	}
 	return gates
+}
+
+// treeGate makes a tree that an upstream environment rendered again bake there like a commit: anything may have changed in it.
+func (x *gatekeeper) treeGate(w Proposal) (Gate, bool) {
+	if !w.Renders || len(x.s.Before) != 1 || x.s.Before[0].Tree == "" {
+		return Gate{}, false
+	}
+	b := x.s.Before[0]
+	g := Gate{Name: GateBefore + b.Name, State: Green, Since: b.Since}
+	if ends := b.Since.Add(x.bake); x.bake > 0 && x.s.Now.Before(ends) {
+		g.State, g.Reason = Waiting, fmt.Sprintf("rendered again at %s, bakes until %s", Stamp(b.Since), Stamp(ends))
+	}
+	return g, true
 }
 
 // foreignUpstreams returns gates for upstream environments whose branches have foreign commits, or whose receipts cannot

@@ -112,11 +112,29 @@ func (x *proposer) automatic() *Proposal {
 		}
 	}
 	w := cmp.Or(ready, waiting, rest)
-	if w != nil {
-		x.upstreams.leaveOut(w)
-		x.leaveOut(w)
+	if w == nil {
+		return x.renderedUpstream()
 	}
+	x.upstreams.leaveOut(w)
+	x.leaveOut(w)
 	return w
+}
+
+// renderedUpstream returns what the environment runs, as its upstream rendered it again, if the tree of the upstream comes as
+// it is. It takes nothing after a rollback: a person may have gone back to the rendering before.
+func (x *proposer) renderedUpstream() *Proposal {
+	run := x.s.Running
+	if x.mode() != modeAuto || len(x.rec.Holds) > 0 || run.Restores || run.Foreign != "" || run.Overwrites || !RenderedUpstream(x.s) {
+		return nil
+	}
+	return &Proposal{Promoted: run.Source, Source: run.Source, Whole: run.Source, Renders: true, Reason: "rendered again by " + x.s.Before[0].Name}
+}
+
+// RenderedUpstream reports whether the only upstream environment has another tree for the source that the environment runs,
+// and the tree is promoted as it is.
+func RenderedUpstream(s Situation) bool {
+	return len(s.Before) == 1 && s.Before[0].Tree != "" && s.Before[0].Tree != s.Running.Tree && s.Running.Tree != "" &&
+		s.Before[0].Source.Equal(s.Running.Source)
 }
 
 // onlyLate reports whether a proposal would bring nothing but workspaces that are left out, beside what is held.

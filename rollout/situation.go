@@ -121,6 +121,7 @@ type Upstream struct {
 	Complete bool      // all its clusters run Source: its waves are complete
 	Foreign  string    // why the tip of its branch is not Sluice's own; then Source is empty
 	Entire   bool      // Source is promoted as it is, also where clusters have different commits
+	Tree     string    // what is promoted with Source, if that is a tree and not a rendering here; else ""
 	Clusters []ClusterState
 	// Site is what is known of an isolated environment; nil if its cluster branches move here. The other fields then say
 	// what its receipt says.
