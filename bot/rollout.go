@@ -253,7 +253,8 @@ func (r reporter) hydrated(ctx context.Context, result *hydrate.Result) error {
 		}, false, r.tip.Hash.String()))
 	}
 	for _, e := range result.Environments {
-		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
+		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded ||
+			e.Status == hydrate.StatusElsewhere {
 			continue
 		}
 		s := forge.Status{Context: r.context() + "/" + e.Name, State: forge.Success, Description: e.Summary()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
@@ -309,7 +310,8 @@ func (t *trunkTask) settle(ctx context.Context, refs string) {
 func quiet(r *hydrate.Result, promotions []promote.Status) bool {
 	for i := range r.Environments {
 		e := &r.Environments[i]
-		if e.Status != hydrate.StatusUnchanged && e.Status != hydrate.StatusChecked || len(e.Failures)+len(e.Held) > 0 {
+		still := []hydrate.Status{hydrate.StatusUnchanged, hydrate.StatusChecked, hydrate.StatusElsewhere}
+		if !slices.Contains(still, e.Status) || len(e.Failures)+len(e.Held) > 0 {
 			return false
 		}
 	}

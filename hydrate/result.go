@@ -40,6 +40,7 @@ const (
 	StatusUpdated    Status = "updated"
 	StatusUnchanged  Status = "unchanged"
 	StatusChecked    Status = "checked"    // rendered, not written: it does not follow the trunk
+	StatusElsewhere  Status = "elsewhere"  // another repository has the environment: this one is the site of another
 	StatusPlanned    Status = "planned"    // what a run without --dry-run would write
 	StatusSuperseded Status = "superseded" // the branch has a newer commit already
 	StatusFailed     Status = "failed"     // targets could not be rendered

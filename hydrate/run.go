@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
@@ -117,12 +118,27 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 				return nil, err
 			}
 		}
+		if site := r.refs.AtHome(r.view.Fleet, name); site != "" {
+			return r.atHome(name, site), nil
+		}
 		result, err := r.attempt(ctx, name, write)
 		if err != nil || result.Status != StatusConflict || try > 1 {
 			return result, err
 		}
 		r.refs, r.trunks = nil, nil // list the branches again
 	}
+}
+
+// atHome is the result for an environment that belongs to home. It is refused if the request names it.
+func (r *run) atHome(name, site string) *EnvironmentResult {
+	out := &EnvironmentResult{
+		Name: name, Status: StatusElsewhere, Branch: r.view.Fleet.EnvironmentBranch(name),
+		Reason: "it belongs to home: this repository is the site of " + site,
+	}
+	if slices.Contains(r.request.Environments, name) {
+		out.Status = StatusRefused
+	}
+	return out
 }
 
 // attempt takes the check of an environment that it does not write from Request.Checked, if nothing can have changed

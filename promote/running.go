@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bundle/incoming"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/rollout"
@@ -20,18 +21,22 @@ type Running struct {
 	Resolve     string        // what a person does about that, of an environment that follows the trunk
 }
 
-// ReadRunning reads what every environment of a fleet runs, from the branches alone.
+// ReadRunning reads what every environment of a fleet runs, from the branches alone. On a site, it leaves out the
+// environments that belong to home.
 func ReadRunning(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) ([]Running, error) {
 	f, _, err := h.Fleet(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
-	refs, err := h.Branches.List(ctx, f.BranchPrefixes()...)
+	refs, err := h.Branches.List(ctx, append(f.BranchPrefixes(), incoming.Prefixes(f)...)...)
 	if err != nil {
 		return nil, err
 	}
 	var out []Running
 	for _, e := range f.Spec.Environments {
+		if incoming.AtHome(f, e.Name, refs) != "" {
+			continue
+		}
 		one := Running{Environment: e.Name, Branch: f.EnvironmentBranch(e.Name)}
 		one.Tip = refs[one.Branch]
 		if !one.Tip.IsZero() {

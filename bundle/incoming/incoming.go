@@ -12,11 +12,13 @@ package incoming
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 )
@@ -36,6 +38,30 @@ const (
 
 // Branch returns the branch of an environment.
 func Branch(environment string) string { return Prefix + environment }
+
+// Prefixes are the prefixes of the branches that AtHome reads: none in a fleet without isolated environments.
+func Prefixes(f *fleet.Fleet) []string {
+	if slices.ContainsFunc(f.Spec.Environments, func(e fleet.Environment) bool { return e.Isolated != nil }) {
+		return []string{Prefix, LogBranch}
+	}
+	return nil
+}
+
+// AtHome returns the environment whose site the repository with these branches is, if another environment belongs to home:
+// the fleet is home's, because it declares the site's environment as isolated, and the other environment has no branch here.
+// Without that last condition, whoever may push a branch to home could stop its environments. It returns "" for every
+// environment that is to be written here.
+func AtHome(f *fleet.Fleet, environment string, refs map[string]gitstore.Hash) string {
+	if !refs[LogBranch].IsZero() || !refs[Branch(environment)].IsZero() || !refs[f.EnvironmentBranch(environment)].IsZero() {
+		return ""
+	}
+	for _, e := range f.Spec.Environments {
+		if e.Isolated != nil && !refs[Branch(e.Name)].IsZero() {
+			return e.Name
+		}
+	}
+	return ""
+}
 
 // Import is one bundle that a site imported.
 type Import struct {

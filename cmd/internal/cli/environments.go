@@ -194,20 +194,30 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 	return list, err
 }
 
-// known refuses an environment that the fleet does not have, or that follows the trunk.
+// known refuses an environment that the fleet does not have, that belongs to home, or, if it is to be promoted, that follows
+// the trunk.
 func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name string, promoted bool) error {
 	f, _, err := s.Fleet(ctx, trunk.Tree)
 	if err != nil {
 		return err
 	}
 	e, ok := f.Environment(name)
-	switch {
-	case !ok:
+	if !ok {
 		return mustKnow("environment", name, environmentNames(f))
-	case promoted && len(e.After) == 0:
-		if refs, err := s.Branches.List(ctx, incoming.Branch(name)); err != nil || promote.Promoted(*e, refs) {
-			return err
-		}
+	}
+	prefixes := incoming.Prefixes(f)
+	follows := promoted && len(e.After) == 0
+	if len(prefixes) == 0 && !follows {
+		return nil
+	}
+	refs, err := s.Branches.List(ctx, append(prefixes, incoming.Branch(name), f.EnvironmentBranch(name))...)
+	if err != nil {
+		return err
+	}
+	if site := incoming.AtHome(f, name, refs); site != "" {
+		return usagef("%s belongs to home: this repository is the site of %s", name, site)
+	}
+	if follows && !promote.Promoted(*e, refs) {
 		return usagef("%s follows the trunk: change or revert the commit on the trunk, and run `sluice hydrate --push`",
 			name)
 	}
