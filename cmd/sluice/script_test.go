@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -42,11 +43,18 @@ func TestMain(m *testing.M) {
 			o.Env.Executable = os.Args[0]
 		}
 		os.Exit(cli.Main(context.Background(), os.Args[1:], o))
-	}, withoutConfinement: launch})
+	}, withoutConfinement: launch, networkSide: serveNetworkSide})
 }
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	commands := map[string]func(*testscript.TestScript, bool, []string){
+		"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus,
+		"replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
+		"artifact-registry": artifactRegistry, "artifact": artifactIs, "artifact-tag": artifactTag, "cosign-key": cosignKey,
+		"health": health,
+	}
+	maps.Copy(commands, networkCommands())
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -57,11 +65,12 @@ func TestScripts(t *testing.T) {
 			}
 			return os.CopyFS(filepath.Join(env.WorkDir, "fleet"), os.DirFS("../../testdata/fleet"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus,
-			"replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
-			"artifact-registry": artifactRegistry, "artifact": artifactIs, "artifact-tag": artifactTag, "cosign-key": cosignKey,
-			"health": health,
+		Cmds: commands,
+		Condition: func(name string) (bool, error) {
+			if name == "namespaces" {
+				return namespaces(), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
 		},
 	})
 }
