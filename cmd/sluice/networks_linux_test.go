@@ -43,7 +43,7 @@ func startNetwork(ts *testscript.TestScript, neg bool, args []string) {
 		self, err = filepath.Abs(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], networkSide))
 	}
 	ts.Check(err)
-	c := exec.Command(self, ts.MkAbs(args[1])) //nolint:gosec,noctx // the test binary, until the end of the script
+	c := exec.Command(self, ts.MkAbs(args[1])) //nolint:noctx // the test binary, until the end of the script
 	c.Stderr = os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS,
@@ -98,8 +98,8 @@ func serveNetworkSide() {
 			return err
 		}
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: &cgi.Handler{
-			Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-			Env:  []string{"GIT_PROJECT_ROOT=" + os.Args[1], "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
+			Path:   filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
+			Env:    []string{"GIT_PROJECT_ROOT=" + os.Args[1], "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
 			Stderr: io.Discard,
 		}}
 		go func() { _ = server.Serve(l) }() // ends with the process
