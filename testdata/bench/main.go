@@ -24,7 +24,7 @@ import (
 
 func main() {
 	only := flag.String("only", "",
-		"only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, memory), day, promote, workspaces, replicas, import, pages")
+		"only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, memory), day, promote, bundle, workspaces, replicas, import, pages")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of events of the row memory")
@@ -110,13 +110,14 @@ func run(ctx context.Context, o options) error {
 		"memory":     func() error { return b.growth(50, o.rounds) },
 		"day":        func() error { return simulate(b, o.day) },
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
+		"bundle":     func() error { return transfers{repositories{b}}.run(slices.Max(sizes), o.apps) },
 		"workspaces": func() error { return tenancy{b}.run(slices.Min(sizes)) },
 		"replicas":   func() error { return b.replicas(o.day.repositories) },
 		"import":     func() error { return home{b}.run(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
 		"pages":      func() error { return pages(b) },
 	}
 	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "history", "branches", "service",
-		"day", "promote", "workspaces", "replicas", "import"}
+		"day", "promote", "bundle", "workspaces", "replicas", "import"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
