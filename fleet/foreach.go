@@ -97,7 +97,13 @@ func (l *loader) expand() {
 		}
 		described := l.selector(a.doc, a.Spec.ForEach.Clusters, "spec", "forEach", "clusters")
 		for _, c := range l.fleet.Clusters {
-			if a.Spec.ForEach.Clusters == nil || c.State == stateRetired || !described.matches(c.Labels) {
+			if a.Spec.ForEach.Clusters == nil || c.State == stateRetired && !c.Detached || !described.matches(c.Labels) {
+				continue
+			}
+			if c.Detached {
+				l.errorf(c.doc, []string{"spec", "state"}, "first let its forEach not select the cluster; docs/replacing-clusters.md says how the objects stay",
+					"app %s describes the cluster %s: its objects would be removed, and a sync tool that prunes deletes the cluster with them",
+					a.Name, c.Name)
 				continue
 			}
 			if count++; count > maxDescribed {

@@ -36,6 +36,9 @@ func (lc labelChecks) all() {
 			lc.key(lc.file, key, append(slices.Clone(at), "avoidTogether", strconv.Itoa(j))...)
 		}
 	}
+	if t := lc.fleet.Spec.Traffic; t != nil {
+		lc.key(lc.file, t.Label, "spec", "traffic", "label")
+	}
 	for _, w := range lc.fleet.Workspaces {
 		lc.selector(w.doc, w.Spec.Clusters, "spec", "clusters")
 	}

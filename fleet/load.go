@@ -70,7 +70,11 @@ type Cluster struct {
 	// UpgradeOrder has names of apps with forEach, which describe the cluster in this order.
 	UpgradeOrder []string
 	State        string
-	File         string
+	// Detached means that Sluice left the cluster with what its branch has. State is then retired, because the cluster is
+	// no part of its environment any more, but nothing removes its branch.
+	Detached bool
+	Replaces string // the cluster whose place it takes; "" for none
+	File     string
 
 	doc document
 }

@@ -10,9 +10,10 @@ import (
 
 // The states of a cluster.
 const (
-	stateActive  = "active"
-	stateFrozen  = "frozen"
-	stateRetired = "retired"
+	stateActive   = "active"
+	stateFrozen   = "frozen"
+	stateRetired  = "retired"
+	stateDetached = "detached" // of a file; see Cluster.Detached
 )
 
 // selector is a compiled label selector.
@@ -109,7 +110,7 @@ func (f *Fleet) appendTargets(out []Target, c *Cluster) []Target {
 // Frozen reports whether the cluster's branch must not move.
 func (c *Cluster) Frozen() bool { return c.State == stateFrozen }
 
-// Retired reports whether the cluster has no targets and its branch may be deleted.
+// Retired reports whether the cluster has no targets. Its branch may be deleted unless it is detached.
 func (c *Cluster) Retired() bool { return c.State == stateRetired }
 
 // Places reports whether the fleet places the app on the cluster.

@@ -81,6 +81,7 @@ func (fc fleetChecks) all() {
 	fc.risk()
 	fc.upgrades()
 	fc.routine()
+	fc.traffic()
 	fc.patterns(fc.fleet.Spec.Images.MustExist, "images", "mustExist")
 	fc.review()
 }
@@ -165,6 +166,7 @@ func (l *loader) clustersFrom(documents []document) {
 		}
 	}
 	slices.SortFunc(l.fleet.Clusters, func(a, b *Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	l.replacements()
 }
 
 func (l *loader) cluster(doc document, file *ClusterFile) {
@@ -180,7 +182,10 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	c := &Cluster{
 		Name: name, Environment: file.Spec.Environment, Class: file.Spec.Class,
 		State: cmp.Or(file.Spec.State, stateActive), File: doc.file, doc: doc,
-		Labels: make(map[string]string, len(file.Metadata.Labels)+len(automatic())),
+		Labels: make(map[string]string, len(file.Metadata.Labels)+len(automatic())), Replaces: file.Spec.Replaces,
+	}
+	if c.State == stateDetached {
+		c.State, c.Detached = stateRetired, true
 	}
 	l.fleet.clusters[name] = c
 	l.fleet.Clusters = append(l.fleet.Clusters, c)
@@ -337,11 +342,11 @@ func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Sou
 	return many
 }
 
-// DeclaresCluster reports whether a document of a file declares the cluster, and not as retired. The fleet need not
+// DeclaresCluster reports whether a document of a file declares the cluster, and neither as retired nor as detached. The fleet need not
 // read the file. Documents after a syntax error do not count.
 func DeclaresCluster(data []byte, name string) bool {
 	return slices.ContainsFunc(yamlnode.Documents(data), func(n *yaml.Node) bool {
 		return yamlnode.Text(n, "kind") == "Cluster" && yamlnode.Text(n, "metadata", "name") == name &&
-			yamlnode.Text(n, "spec", "state") != "retired"
+			!slices.Contains([]string{stateRetired, stateDetached}, yamlnode.Text(n, "spec", "state"))
 	})
 }

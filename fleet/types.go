@@ -53,6 +53,9 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Strict Strict `json:"strict,omitzero"`
 	// Delivery is what `sluice bootstrap` prints for every app; an app's own comes on top.
 	Delivery Delivery `json:"delivery,omitzero"`
+	// Traffic names the label by which clusters get traffic. `sluice cluster replace` moves it from one cluster to
+	// another, after everything else.
+	Traffic *Traffic `json:"traffic,omitempty"`
 	// Gates are conditions of promotions that the organization writes, in another repository.
 	Gates GatesFrom `json:"gates,omitzero"`
 	// Catalog names folders of other repositories with apps to choose from, beside the folder catalog of this one.
@@ -306,6 +309,20 @@ type Delivery struct {
 	// SyncOptions of the Application, such as RespectIgnoreDifferences=true; one with the same name replaces the
 	// default.
 	SyncOptions []string `json:"syncOptions,omitempty"`
+}
+
+// Traffic names the label by which clusters get traffic: placements of apps and layers select by it.
+type Traffic struct {
+	// Label is the key of the label.
+	Label string `json:"label" jsonschema:"required"`
+	// Live is the value of a cluster that gets traffic, for a cluster that takes the place of another. Default: live.
+	Live string `json:"live,omitempty"`
+	// Standby is the value of a cluster that gets none. A cluster with another value, or without the label, may get
+	// some. Default: standby.
+	Standby string `json:"standby,omitempty"`
+	// Exclusive means that two clusters must not have the traffic of one at the same time: the old one loses it before
+	// the new one gets it. Default: false, the new one gets it first, and nothing is interrupted.
+	Exclusive bool `json:"exclusive,omitempty"`
 }
 
 // Environment is one stage of the promotion graph.

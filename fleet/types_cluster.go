@@ -60,7 +60,10 @@ type ClusterSpec struct {
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// Vars are variables for ${cluster.vars.…}, of any YAML type.
 	Vars map[string]any `json:"vars,omitempty"`
-	// State is active, frozen (the branch stays as it is) or retired (the branch is removed on request). Default:
-	// active.
-	State string `json:"state,omitempty" jsonschema:"enum=active,enum=frozen,enum=retired"`
+	// State is active, frozen (the branch stays as it is), retired (the branch is removed on request) or detached (the
+	// branch stays as it is, and the cluster is no part of its environment any more). Default: active.
+	State string `json:"state,omitempty" jsonschema:"enum=active,enum=frozen,enum=retired,enum=detached"`
+	// Replaces is the cluster whose place this one takes. It renders nothing: `sluice cluster replace` writes and reads
+	// it.
+	Replaces string `json:"replaces,omitempty"`
 }

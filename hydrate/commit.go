@@ -71,7 +71,7 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 		case c.Frozen():
 			continue
 		case !ok || c.Retired():
-			if r.request.Prune && !tip.IsZero() {
+			if r.request.Prune && !tip.IsZero() && !c.Detached {
 				moves = append(moves, r.deletion(out, c.Name, name, tip))
 			}
 			continue
@@ -145,7 +145,7 @@ func (r *run) prune(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 	var moves []gitstore.Move
 	for _, c := range r.view.Fleet.ClustersOf(out.Name) {
 		name := r.view.Fleet.ClusterBranch(c)
-		if tip := r.refs.Output[name]; c.Retired() && !tip.IsZero() && st.Clusters[c.Name].IsZero() {
+		if tip := r.refs.Output[name]; c.Retired() && !c.Detached && !tip.IsZero() && st.Clusters[c.Name].IsZero() {
 			moves = append(moves, r.deletion(out, c.Name, name, tip))
 		}
 	}

@@ -140,6 +140,7 @@ func forbidden() map[string][]string {
 		"hydrate":               own("policy", "promote", "hydrate/verify"),
 		"hydrate/artifacts":     own("hydrate/compare", "hydrate/verify", "report"),
 		"hydrate/admit":         own("policy", "promote", "hydrate/verify", "hydrate/compare", "hydrate/enforce"),
+		"hydrate/handover":      own("policy", "promote", "hydrate/compare", "hydrate/verify"),
 		"hydrate/bootstrap":     append(own("gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http", "os/exec"),
 		"hydrate/branch":        own("hydrate/source", "hydrate/compare", "renderer/helm", "policy"),
 		"hydrate/compare":       own("policy", "promote", "hydrate/verify"),

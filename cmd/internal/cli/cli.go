@@ -101,6 +101,7 @@ func verbs() []verb {
 		{groupFleet, newSite},
 		{groupFleet, newConform},
 		{groupFleet, newCatalog},
+		{groupFleet, newCluster},
 		{groupPromote, newPromote},
 		{groupPromote, newApprove},
 		{groupPromote, newRollback},

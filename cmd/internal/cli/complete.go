@@ -47,8 +47,9 @@ func addCompletions(root *cobra.Command, o IO) {
 		"status": first(environments), "history": first(environments), "freeze": first(targets),
 		"unfreeze": first(targets),
 		"diff":     first(n.spans), "affected": first(n.spans), "check": first(n.revisions),
-		"catalog": first(catalog),
-		"init":    first(completeFolders),
+		"catalog":         first(catalog),
+		"cluster replace": first(clusters), "cluster detach": first(clusters),
+		"init": first(completeFolders),
 	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/sluice-gitops/sluice/fleet"
 )
@@ -38,29 +35,9 @@ func (w *ejectWriter) print(proved string) error {
 // write writes the files. If one cannot be written, or Git does not see the tree that was proven, it removes what it
 // has created.
 func (w *ejectWriter) write(ctx context.Context, proved string) error {
-	if err := w.newFiles.write(ctx, w.replaceFleet); err != nil {
+	if err := w.newFiles.write(ctx, func() error { return replaceFile(w.root, fleet.File, w.fleet) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(w.out, "changed %s\n%s\n", fleet.File, proved)
-	return nil
-}
-
-// replaceFleet replaces sluice.yaml at once, and keeps its permissions.
-func (w *ejectWriter) replaceFleet() error {
-	info, err := w.root.Lstat(fleet.File)
-	if err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(w.root.Name(), "."+fleet.File+"-")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(w.fleet)
-	if err = errors.Join(err, temp.Chmod(info.Mode().Perm()), temp.Close()); err == nil {
-		err = w.root.Rename(filepath.Base(temp.Name()), fleet.File)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
-	}
 	return nil
 }
