@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 )
@@ -23,6 +25,50 @@ func movingTag(t string) bool {
 	const longest, sha1, sha256 = 128, 40, 64
 	return artifactTag.MatchString(t) && len(t) <= longest && !strings.HasPrefix(t, "sha256-") &&
 		(len(t) != sha1 && len(t) != sha256 || !commitTag.MatchString(t))
+}
+
+// ociScheme begins the name of a place in a registry.
+const ociScheme = "oci://"
+
+// CheckRegistry returns an error unless a text is a place in a registry, such as oci://registry.example.com/gitops.
+func CheckRegistry(place string) error {
+	rest, ok := strings.CutPrefix(place, ociScheme)
+	host, inner, hasPath := strings.Cut(strings.TrimSuffix(rest, "/"), "/")
+	switch {
+	case strings.Contains(host, "@"):
+		return errors.New("the name of a registry must not hold credentials")
+	case !ok || !artifactHost.MatchString(host) || hasPath && !artifactPath(inner):
+		return fmt.Errorf("%q is not a place in a registry", place)
+	}
+	return nil
+}
+
+// at returns the output with the branches and the artifacts at a place in a registry, unless that is "". If the
+// branches are in a registry, so are the artifacts.
+func (o Output) at(place string) Output {
+	if place != "" {
+		o.Repository = place
+	}
+	switch {
+	case !strings.HasPrefix(o.Repository, ociScheme):
+	case o.OCI == nil:
+		o.OCI = &OCIOutput{Repository: o.Repository}
+	case place != "":
+		own := *o.OCI
+		own.Repository = place
+		o.OCI = &own
+	}
+	return o
+}
+
+// OutputRegistry returns the repository of a registry that has the branches, such as
+// oci://registry.example.com/gitops/acme; "" if they are in a Git repository.
+func (f *Fleet) OutputRegistry() string {
+	place := f.Spec.Output.Repository
+	if !strings.HasPrefix(place, ociScheme) {
+		return ""
+	}
+	return strings.TrimSuffix(place, "/") + "/" + f.Name
 }
 
 // Publishes reports whether the fleet has artifacts in a registry.
@@ -61,16 +107,10 @@ func (fc fleetChecks) artifacts() {
 		return
 	}
 	at := []string{"spec", "output", "oci"}
-	rest, ok := strings.CutPrefix(out.Repository, "oci://")
-	host, inner, hasPath := strings.Cut(strings.TrimSuffix(rest, "/"), "/")
+	const hint = "such as oci://registry.example.com/gitops, in lower case, without a tag and without credentials, which come from the environment"
 	switch {
-	case strings.Contains(host, "@"):
-		fc.errorf(fc.file, append(at, "repository"), "leave them out; credentials come from the environment",
-			"the name of a registry must not hold credentials")
-		return
-	case !ok || !artifactHost.MatchString(host) || hasPath && !artifactPath(inner):
-		fc.errorf(fc.file, append(at, "repository"), "such as oci://registry.example.com/gitops, in lower case and without a tag",
-			"%q is not a place in a registry", out.Repository)
+	case CheckRegistry(out.Repository) != nil:
+		fc.errorf(fc.file, append(at, "repository"), hint, "%v", CheckRegistry(out.Repository))
 		return
 	case !artifactPart.MatchString(fc.fleet.Name):
 		fc.errorf(fc.file, []string{"metadata", "name"}, "lower-case letters and digits, with single dots, dashes or underscores between them",
@@ -82,7 +122,7 @@ func (fc fleetChecks) artifacts() {
 	}
 	fc.checkPath(fc.file, append(at, "key"), out.Key, nil)
 	for _, c := range fc.fleet.Clusters {
-		if name := strings.TrimPrefix(fc.fleet.Artifact(c), "oci://"); !artifactPart.MatchString(c.Name) || len(name) > maxArtifact {
+		if name := strings.TrimPrefix(fc.fleet.Artifact(c), ociScheme); !artifactPart.MatchString(c.Name) || len(name) > maxArtifact {
 			fc.errorf(c.doc, []string{"metadata", "name"}, "letters and digits, with single dots or dashes between them; at most 255 characters in all",
 				"registries do not accept %q as the name of the cluster's artifact", name)
 		}

@@ -67,3 +67,41 @@ func TestArtifactsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A registry with the branches has the artifacts, too, and no forge.
+func TestOutputRegistry(t *testing.T) {
+	for name, c := range map[string]struct{ output, given, branches, artifacts string }{
+		"Git":              {`{repository: "https://git.example.com/x"}`, "", "", ""},
+		"a registry":       {`{repository: "oci://r.example.com/g/"}`, "", "oci://r.example.com/g/acme", "oci://r.example.com/g/acme"},
+		"two registries":   {`{repository: "oci://r.example.com/g", oci: {repository: "oci://s.example.com"}}`, "", "oci://r.example.com/g/acme", "oci://s.example.com/acme"},
+		"another for once": {`{repository: "https://git.example.com/x", oci: {repository: "oci://s.example.com", tag: now}}`, "oci://r.example.com/g", "oci://r.example.com/g/acme", "oci://r.example.com/g/acme"},
+		"one for once":     {`{}`, "oci://r.example.com/g", "oci://r.example.com/g/acme", "oci://r.example.com/g/acme"},
+	} {
+		files := small()
+		files["sluice.yaml"] = fleetYAML + "  output: " + c.output + "\n"
+		cache := NewCache()
+		f, problems := Loader{Cache: cache, Output: c.given}.Load(t.Context(), mapFS(files))
+		if f == nil {
+			t.Fatalf("%s: %v", name, problems.Err())
+		}
+		if f.OutputRegistry() != c.branches || f.Artifacts() != c.artifacts {
+			t.Errorf("%s: branches in %q, artifacts in %q", name, f.OutputRegistry(), f.Artifacts())
+		}
+		if name == "another for once" && f.ArtifactTag() != "now" {
+			t.Errorf("%s: the tag is %s", name, f.ArtifactTag())
+		}
+		if f, _ := (Loader{Cache: cache}).Load(t.Context(), mapFS(files)); strings.Contains(c.output, "s.example.com") && f.Artifacts() != "oci://s.example.com/acme" {
+			t.Errorf("%s: the place of one run stays in the cache: %s", name, f.Artifacts())
+		}
+	}
+	for output, want := range map[string]string{
+		`{repository: "oci://r.example.com/X"}`:   `"oci://r.example.com/X" is not a place in a registry`,
+		`{repository: "oci://a:b@r.example.com"}`: "credentials",
+	} {
+		files := small()
+		files["sluice.yaml"] = fleetYAML + "  output: " + output + "\n"
+		if _, problems := Load(t.Context(), mapFS(files), NewCache()); problems.Err() == nil || !strings.Contains(problems.Err().Error(), want) {
+			t.Errorf("%s: %v", output, problems.Err())
+		}
+	}
+}

@@ -123,6 +123,9 @@ type Loader struct {
 	Detect   bool         // asks the importer for a sluice.yaml where the tree has none
 	Assumed  Capabilities // of every cluster: the version instead of its own, and APIs beyond its own
 	Raised   *Raise       // of clusters with an older version; nil raises none
+	// Output is a place in a registry, such as oci://registry.example.com/gitops, that replaces spec.output.repository and
+	// the place of artifacts; "" replaces nothing.
+	Output string
 	// Warn finds what has no effect in a fleet whose declarations are valid, as check.Effects does; nil finds nothing.
 	// What it finds comes with the fleet, and an error makes the fleet or a workspace invalid.
 	Warn func(*Fleet) Problems
@@ -136,7 +139,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	}
 	linked := &linkTree{Tree: tree, reads: &readFiles{names: map[string]bool{}}}
 	l := loader{
-		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed, raised: o.Raised,
+		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed, raised: o.Raised, output: o.Output,
 		tree: linked, cache: cache,
 		fleet: &Fleet{
 			tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{},
@@ -197,6 +200,7 @@ type loader struct {
 	mounts       Mounts
 	detect       bool
 	assumed      Capabilities
+	output       string
 	raised       *Raise
 	described    map[string]bool // names of the files in capabilities/; nil before they are listed
 	tree         *linkTree
@@ -287,6 +291,7 @@ func (l *loader) readFleet(ctx context.Context) bool {
 			l.fleet.file, l.fleet.Name, l.fleet.Spec = doc, file.Metadata.Name, file.Spec
 		}
 	}
+	l.fleet.Spec.Output = l.fleet.Spec.Output.at(l.output)
 	if l.file.value == nil {
 		if len(decoded.problems) == 0 {
 			l.problems = append(l.problems, Problem{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -62,6 +63,28 @@ func (fc fleetChecks) output() {
 		if hasPassword(address) {
 			fc.errorf(fc.file, append(at, name), "leave them out; credentials come from the environment",
 				"a URL must not hold credentials")
+		}
+	}
+	if strings.HasPrefix(out.Repository, ociScheme) {
+		if err := CheckRegistry(out.Repository); err != nil {
+			fc.errorf(fc.file, append(at, "repository"), "such as oci://registry.example.com/gitops, in lower case and without a tag", "%v",
+				err)
+		}
+		fc.withoutForge()
+	}
+}
+
+// withoutForge refuses what needs a forge that has the rendered commits, for branches in a registry.
+func (fc fleetChecks) withoutForge() {
+	for i, e := range fc.fleet.Spec.Environments {
+		at := []string{"spec", "environments", strconv.Itoa(i), "promotion"}
+		if e.Promotion.Mode == "request" {
+			fc.errorf(fc.file, append(slices.Clone(at), "mode"), "auto or manual",
+				"environment %s: branches in a registry have no merge requests", e.Name)
+		}
+		if len(e.Promotion.Health.CommitStatuses) > 0 {
+			fc.errorf(fc.file, append(slices.Clone(at), "health", "commitStatuses"), "use checks",
+				"environment %s: branches are in a registry, so no forge has statuses of their commits", e.Name)
 		}
 	}
 }

@@ -499,7 +499,8 @@ type Output struct {
 	EnvironmentBranch string `json:"environmentBranch,omitempty"`
 	// ClusterBranch is a template. Default: cluster/${cluster.name}.
 	ClusterBranch string `json:"clusterBranch,omitempty"`
-	// Repository is the URL of another repository for the branches. Default: the source repository.
+	// Repository is the URL of another repository for the branches, or oci://REGISTRY/PATH for a registry that has them.
+	// Default: the source repository.
 	Repository string `json:"repository,omitempty"`
 	// Namespaces is explicit (objects name their namespace) or asRendered. Default: explicit.
 	Namespaces string `json:"namespaces,omitempty" jsonschema:"enum=explicit,enum=asRendered"`

@@ -144,9 +144,9 @@ func (r *remoteBranches) Fetch(ctx context.Context, commits ...Hash) error {
 	return r.store.fetch(ctx, r.endpoint, w)
 }
 
-// checkMoves refuses moves that contradict each other, and names that are not branch names, because in a local
+// CheckMoves refuses moves that contradict each other, and names that are not branch names, because in a local
 // repository names become file names.
-func checkMoves(moves []Move) error {
+func CheckMoves(moves []Move) error {
 	after := make(map[string]bool, len(moves)) // branch → whether it exists after the push
 	for _, m := range moves {
 		if err := checkBranch(m.Branch); err != nil {
@@ -189,15 +189,23 @@ func checkBranch(name string) error {
 	return nil
 }
 
-// outOfDate returns the moves whose branch is not where the caller read it. The branches of unmoved are compared as
-// well.
+// Conflicts returns the moves whose branch is not where the caller read it, for an implementation of Branches that has
+// these branches now. The branches of unmoved are compared as well.
+func Conflicts(branches map[string]Hash, moves []Move, unmoved map[string]Hash) []MoveResult {
+	return conflicts(func(name string) Hash { return branches[name] }, moves, unmoved)
+}
+
 func outOfDate(refs map[string]Hash, moves []Move, unmoved map[string]Hash) []MoveResult {
+	return conflicts(func(name string) Hash { return refs[heads+name] }, moves, unmoved)
+}
+
+func conflicts(at func(branch string) Hash, moves []Move, unmoved map[string]Hash) []MoveResult {
 	var out []MoveResult
 	for _, name := range slices.Sorted(maps.Keys(unmoved)) {
 		moves = append(slices.Clip(moves), Move{Branch: name, Old: unmoved[name]})
 	}
 	for _, m := range moves {
-		if have := refs[heads+m.Branch]; have != m.Old {
+		if have := at(m.Branch); have != m.Old {
 			out = append(out, MoveResult{Move: m, State: Conflict, Reason: movedReason(have)})
 		}
 	}

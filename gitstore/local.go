@@ -136,7 +136,7 @@ func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pus
 	if l.store.dir == "" {
 		return nil, errors.New("the store has no repository to write to")
 	}
-	if err := checkMoves(moves); err != nil {
+	if err := CheckMoves(moves); err != nil {
 		return nil, err
 	}
 	if w != nil {

@@ -264,6 +264,25 @@ func openMirror(o Options) (*Store, error) {
 	return s, nil
 }
 
+// OpenCache opens or creates a bare repository for objects that can be had again, in a folder that may be deleted at any
+// time while it is closed. Without a folder it is a temporary one, which Close removes.
+func OpenCache(dir string) (*Store, error) {
+	var temp []string
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "sluice-cache-"); err != nil {
+			return nil, err
+		}
+		temp = []string{dir}
+	}
+	s, err := openOrInit(dir, disk.OS{})
+	if err != nil {
+		return nil, fmt.Errorf("the cache %s: %w", dir, err)
+	}
+	s.temp = temp
+	return s, nil
+}
+
 // openOrInit opens a mirror. If it does not exist, or is not a valid repository, it creates a new one; lost objects
 // are fetched again.
 func openOrInit(dir string, d disk.Disk) (*Store, error) {

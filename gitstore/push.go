@@ -16,7 +16,7 @@ import (
 )
 
 func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o PushOptions) ([]MoveResult, error) {
-	if err := checkMoves(moves); err != nil {
+	if err := CheckMoves(moves); err != nil {
 		return nil, err
 	}
 	if w != nil { // store the objects in the cache too, so that the next run need not fetch them

@@ -40,13 +40,62 @@ func (s *Store) WriteThin(ctx context.Context, to io.Writer, ranges ...Range) (i
 			}
 		}
 	}
+	return l.write(ctx, to)
+}
+
+// WriteMissing writes a thin packfile with what somebody lacks of commits, with their history. has reports whether they
+// have an object; then they have all that it names. Whoever has the rest can read it with ReadThin. Equal input gives
+// equal bytes. It returns the number of objects, and writes nothing if there are none.
+func (s *Store) WriteMissing(ctx context.Context, to io.Writer, has func(Hash) bool, tips ...Hash) (int, error) {
+	l := thinList{store: s, theirs: has, has: map[Hash]bool{}, bases: map[Hash]bool{}, depth: map[Hash]int{}}
+	for _, tip := range tips {
+		if err := l.line(ctx, tip); err != nil {
+			return 0, err
+		}
+	}
+	if len(l.order) == 0 {
+		return 0, nil
+	}
+	return l.write(ctx, to)
+}
+
+// line adds a commit and those before it that the receiver lacks, parents first.
+func (l *thinList) line(ctx context.Context, tip Hash) error {
+	visited := map[Hash]bool{}
+	for stack := []Hash{tip}; len(stack) > 0; {
+		h := stack[len(stack)-1]
+		if l.has[h] || l.theirs(h) {
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		c, err := l.store.Commit(ctx, h)
+		if err != nil {
+			return err
+		}
+		if !visited[h] { // first what it follows
+			if visited[h] = true; len(visited) > maxHistory {
+				return ErrTooManyCommits
+			}
+			stack = append(stack, c.Parents...)
+			continue
+		}
+		stack = stack[:len(stack)-1]
+		if err := l.commit(ctx, c, Hash{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the packfile, and returns the number of objects.
+func (l *thinList) write(ctx context.Context, to io.Writer) (int, error) {
 	needed := make([]Hash, 0, 2*len(l.order))
 	for _, o := range l.order {
 		if needed = append(needed, o.hash); !o.base.IsZero() {
 			needed = append(needed, o.base)
 		}
 	}
-	if err := s.Ensure(ctx, needed...); err != nil {
+	if err := l.store.Ensure(ctx, needed...); err != nil {
 		return 0, err
 	}
 	out, err := pack.NewThin(to, len(l.order))
@@ -54,13 +103,13 @@ func (s *Store) WriteThin(ctx context.Context, to io.Writer, ranges ...Range) (i
 		return 0, err
 	}
 	for _, o := range l.order {
-		raw, err := s.read(ctx, o.hash)
+		raw, err := l.store.read(ctx, o.hash)
 		if err != nil {
 			return 0, err
 		}
 		var base Raw
 		if !o.base.IsZero() {
-			if base, err = s.read(ctx, o.base); err != nil {
+			if base, err = l.store.read(ctx, o.base); err != nil {
 				return 0, err
 			}
 		}
@@ -76,18 +125,19 @@ const maxChain = 50
 
 // thinList collects the objects of a packfile, bases before the deltas against them.
 type thinList struct {
-	store *Store
-	has   map[Hash]bool
-	bases map[Hash]bool // of the objects so far
-	depth map[Hash]int  // of the chains of deltas, at most
-	order []thinObject
+	store  *Store
+	theirs func(Hash) bool // what the receiver has; nil: nothing that is known
+	has    map[Hash]bool
+	bases  map[Hash]bool // of the objects so far
+	depth  map[Hash]int  // of the chains of deltas, at most
+	order  []thinObject
 }
 
 type thinObject struct{ hash, base Hash }
 
 // add adds an object. If another one needs it as a base, it is written whole, so that no deltas need each other.
 func (l *thinList) add(h, base Hash) bool {
-	if l.has[h] {
+	if l.has[h] || l.theirs != nil && l.theirs(h) {
 		return false
 	}
 	if l.bases[h] || l.depth[base] >= maxChain {
@@ -366,3 +416,6 @@ func (r *reach) blob(e Entry) error {
 	}
 	return err
 }
+
+// JoinThin makes one thin packfile of several, in whose order a reader would read them.
+func JoinThin(packs ...[]byte) ([]byte, error) { return pack.Join(packs...) }

@@ -1,6 +1,7 @@
 package gitstore
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -92,6 +93,14 @@ func (w *Writer) AddRaw(r Raw) (Hash, error) {
 		return Hash{}, fmt.Errorf("an object of kind %q cannot be added", r.Kind)
 	}
 	return w.pack.Add(r.Kind, r.Data)
+}
+
+// Keep stores the objects in the Writer's Store, which must be a cache; see OpenCache. No branch moves.
+func (w *Writer) Keep() error {
+	if w.store.own == nil || w.store.own != w.store.side {
+		return errors.New("only a cache keeps objects that no branch has")
+	}
+	return w.pack.StoreIn(w.store.own)
 }
 
 // Close removes the temporary file. Objects that were stored in a repository stay.

@@ -49,6 +49,8 @@ type Config struct {
 	Commits source.Commits
 	// Assumed are the capabilities of every cluster; see fleet.Loader. For verbs that write nothing.
 	Assumed fleet.Capabilities
+	// Output is a place in a registry that replaces the output of every fleet; see fleet.Loader.
+	Output string
 	// Imports keeps imports between runs; nil keeps none. See source.Reader.Remembering.
 	Imports *imports.Memory
 }
@@ -71,7 +73,7 @@ func New(c Config) *Hydrator {
 		c.Progress = func(string, int, int) {}
 	}
 	sources := source.NewReader(c.Store, c.Archives,
-		c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).Pinning(c.Pins)
+		c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).WritingTo(c.Output).Pinning(c.Pins)
 	sources.Fetching(c.Commits)
 	if c.Alone {
 		sources.Alone(c.Only...)

@@ -30,6 +30,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
+	"github.com/sluice-gitops/sluice/hydrate/ocigit"
 	"github.com/sluice-gitops/sluice/hydrate/ownpolicy"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	imports "github.com/sluice-gitops/sluice/importer"
@@ -62,6 +63,8 @@ type Options struct {
 	PinExact bool
 	// accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 	Detect bool
+	// Output is a place in a registry that replaces the output of every fleet; see fleet.Loader
+	Output string
 }
 
 // Runtime holds the values that a process shares between its sessions.
@@ -146,13 +149,21 @@ type resources struct {
 	pool     *renderer.Pool      // nil: somebody else owns the renderer
 	exceeded *ownpolicy.Exceeded // own policies of workspaces
 	// for reading the source repository; a session that pushes has another credential in its runtime
-	git gitstore.Auth
+	git      gitstore.Auth
+	fetcher  *fetch.Fetcher // with the credentials of the runtime that opened the session
+	mu       sync.Mutex
+	registry map[string]*ocigit.Repository // output repositories in registries, by name
 }
 
 func (r *resources) close() {
 	r.once.Do(func() {
 		if r.pool != nil {
 			r.pool.Close()
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, repository := range r.registry {
+			repository.Close()
 		}
 		_ = r.store.Close() // everything to keep has been pushed
 	})
@@ -203,7 +214,10 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.plain = o.PlainHTTP
 	s.Fetcher = signature.Archives{Fetcher: s.Runtime.fetcher(o.PlainHTTP)}
-	s.shared = &resources{store: s.Store, exceeded: ownpolicy.NewExceeded(), git: s.Runtime.Git}
+	s.shared = &resources{
+		store: s.Store, exceeded: ownpolicy.NewExceeded(), git: s.Runtime.Git, fetcher: s.Fetcher.Fetcher,
+		registry: map[string]*ocigit.Repository{},
+	}
 	r := o.Renderer
 	if r == nil {
 		s.shared.pool = NewPool(s.Runtime.Child, o)
@@ -226,7 +240,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		Pins: pins, Commits: commits,
 		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r,
 		Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
-		Detect: o.Detect, Assumed: o.Assumed, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted,
+		Detect: o.Detect, Assumed: o.Assumed, Output: o.Output, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted,
 		Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
 	})
 }
@@ -376,6 +390,9 @@ func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote
 	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken {
 		return nil, err
 	}
+	if f != nil && f.OutputRegistry() != "" {
+		return s.withRegistry(f.OutputRegistry(), remote)
+	}
 	auth, address := s.Runtime.Git, remote
 	switch {
 	case f != nil && f.Spec.Output.Repository != "":
@@ -399,6 +416,36 @@ func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote
 		return nil, err
 	}
 	return out.WithSource(source), nil
+}
+
+// withRegistry returns a session whose rendered branches are in a repository of a registry. Sessions that derive from one
+// another share it, and read it with the credentials of the first one.
+func (s *Session) withRegistry(name, remote string) (*Session, error) {
+	source, err := s.SourceRemote(remote)
+	if err != nil {
+		return nil, err
+	}
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	known := s.shared.registry[name]
+	if known == nil {
+		registry, err := s.shared.fetcher.Registry(name)
+		if err != nil {
+			return nil, err
+		}
+		cache := ""
+		if s.Runtime.Cache != "" {
+			cache = filepath.Join(s.Runtime.Cache, "registries")
+		}
+		host, _ := os.Hostname() // only for people
+		if known, err = ocigit.Open(ocigit.Options{
+			Name: name, Registry: registry, Store: s.Store, Cache: cache, Owner: fmt.Sprintf("%s, process %d", host, os.Getpid()),
+		}); err != nil {
+			return nil, err
+		}
+		s.shared.registry[name] = known
+	}
+	return s.WithBranches(known).WithSource(source), nil
 }
 
 // WithSource returns a session that reads the trunk from a remote.

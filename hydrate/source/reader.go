@@ -79,6 +79,13 @@ func (r *Reader) Assuming(c fleet.Capabilities) *Reader {
 	return r
 }
 
+// WritingTo makes the reader take a place in a registry as the output of every fleet; see fleet.Loader. It returns the
+// reader. Call it before any other method.
+func (r *Reader) WritingTo(place string) *Reader {
+	r.loader.Output = place
+	return r
+}
+
 // Raising returns a reader of the same commits in which clusters with an older version of Kubernetes have another one;
 // see fleet.Loader. The readers share decoded files. Call it after the other methods that change a reader, and only for
 // verbs that write nothing.

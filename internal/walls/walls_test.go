@@ -175,6 +175,7 @@ func forbidden() map[string][]string {
 
 		"service/events":    append(own("fleet", "renderer", "promote", "hydrate"), goGit),
 		"service/notify":    append(own("fleet", "renderer"), goGit),
+		"hydrate/ocigit":    append(own("hydrate", "hydrate/branch", "fleet", "policy", "promote"), helm),
 		"hydrate/objects":   append(own("policy"), helm),
 		"rollout":           append(own("gitstore"), goGit, "net/http", "os/exec"),
 		"promote":           own("policy", "hydrate/compare", "hydrate/verify"),

@@ -94,6 +94,9 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 // without credentials, and reads the pinned commits of other repositories, and nothing else of any other repository.
 // The trunk names the output repository.
 func (w Reviews) reading(ctx context.Context, trunk gitstore.Hash, r *review.Request) (*session.Session, error) {
+	if f, _, err := w.Fleet(ctx, trunk); err == nil && f.OutputRegistry() != "" {
+		r.Preview = nil // nobody can look at a branch that is in a registry
+	}
 	if r.Trusted {
 		return w.pushing(ctx, trunk)
 	}

@@ -8,6 +8,7 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -308,7 +309,7 @@ func (w *Session) outputPlace(ctx context.Context, tree gitstore.Hash) (repo for
 	if f == nil || f.Spec.Output.Repository == "" {
 		return w.repo.Place.Repo(), true, nil
 	}
-	return w.repo.Output(f.Spec.Output.Repository)
+	return w.repo.Output(cmp.Or(f.OutputRegistry(), f.Spec.Output.Repository))
 }
 
 // HasFleet reports whether a tree has a sluice.yaml.

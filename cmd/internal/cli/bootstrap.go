@@ -207,7 +207,7 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 		return err
 	}
 	defer s.Close()
-	if err := b.place(cmp.Or(b.url, f.Spec.Output.Repository, s.Store.RemoteURL())); err != nil {
+	if err := b.placeOf(f, s.Store.RemoteURL()); err != nil {
 		return err
 	}
 	chosen, err := b.choose(o, f)
@@ -277,7 +277,22 @@ func printObjects(w io.Writer, list []bootstrap.Object) error {
 	return printList(w, out)
 }
 
-// place determines the repository that clusters read and the forge that receives statuses.
+// placeOf determines the repository that clusters read and the forge that receives statuses, for a fleet. remote is the
+// URL of its source.
+func (b *bootstrapOptions) placeOf(f *fleet.Fleet, remote string) error {
+	switch {
+	case f.OutputRegistry() == "":
+		return b.place(cmp.Or(b.url, f.Spec.Output.Repository, remote))
+	case !b.OCI:
+		return usagef("the branches of this fleet are in a registry, where nothing can sync them: add --oci")
+	case b.url != "" || b.forge != "" && b.forge != string(bootstrap.None):
+		return usagef("the branches of this fleet are in a registry, so that no forge has their commits: leave out --url and --forge")
+	}
+	b.Repository, b.Forge = bootstrap.Repository{URL: f.OutputRegistry()}, bootstrap.None
+	return nil
+}
+
+// place is placeOf for the address of a Git repository.
 func (b *bootstrapOptions) place(address string) error {
 	if address == "" {
 		return &exitError{

@@ -68,7 +68,7 @@ Equal content makes an equal file: --again writes a lost bundle once more, byte 
 	f.StringVar(&x.html, "html-file", "", "also write the content of the bundle as one HTML page to this `file`")
 	f.StringVarP(&x.file, "output", "o", "", "`file` to write, or a folder that ends with /")
 	x.keys.flag(f)
-	f.StringVar(&x.remote, "remote", "origin", "`name` of the remote that has the branches")
+	x.remoteFlag(f, &x.remote, "`name` of the remote that has the branches")
 	f.BoolVar(&x.local, "local", false, "work on the branches of this clone")
 	x.signing.flag(f)
 	c.MarkFlagsMutuallyExclusive("since", "full", "again")

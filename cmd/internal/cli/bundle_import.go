@@ -174,7 +174,7 @@ func (x *bundleImportOptions) emptySite(ctx context.Context, s *app.Session) (gi
 
 func (x *bundleImportOptions) flagsOf(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&x.remote, "remote", "origin", "`name` of the remote that has the branches")
+	x.remoteFlag(f, &x.remote, "`name` of the remote that has the branches")
 	f.BoolVar(&x.local, "local", false, "work on the branches of this clone")
 	x.trust.flag(f)
 }

@@ -42,7 +42,7 @@ func (p *environmentFlags) addWith(cmd *cobra.Command, formats ...string) {
 // branchFlags adds the flags that say where the branches are.
 func (p *environmentFlags) branchFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&p.remote, "remote", "origin", "`name` of the remote that has the branches")
+	p.remoteFlag(f, &p.remote, "`name` of the remote that has the branches")
 	f.BoolVar(&p.local, "local", false, "work on the branches of this clone")
 	f.BoolVar(&p.noPolicy, "no-policy", false,
 		"do not evaluate the trunk's policy, apart from the bounds of workspaces")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
@@ -55,6 +56,40 @@ func (c *common) repositoryFlags(cmd *cobra.Command) {
 	completeFlag(cmd, "repo", completeFolders)
 	completeFlag(cmd, "plain-http", completeNothing)
 }
+
+// remoteFlag adds --remote: the name of a remote or, for a fleet without a Git repository for its branches, a place in a
+// registry.
+func (c *common) remoteFlag(f *pflag.FlagSet, name *string, usage string) {
+	*name = "origin"
+	f.Var(&remoteValue{name, &c.Output}, "remote", usage+", or oci://REGISTRY/PATH")
+}
+
+// remoteValue is a value of --remote.
+type remoteValue struct{ name, registry *string }
+
+// Set implements pflag.Value.
+func (v *remoteValue) Set(text string) error {
+	if !strings.HasPrefix(text, "oci://") {
+		*v.name, *v.registry = text, ""
+		return nil
+	}
+	*v.registry = text
+	return fleet.CheckRegistry(text)
+}
+
+// String implements pflag.Value.
+func (v *remoteValue) String() string {
+	if v.registry != nil && *v.registry != "" {
+		return *v.registry
+	}
+	if v.name == nil { // pflag asks a zero value for its text
+		return ""
+	}
+	return *v.name
+}
+
+// Type implements pflag.Value.
+func (*remoteValue) Type() string { return "string" }
 
 // capabilityFlags adds the flags that say what charts see of every cluster.
 func (c *common) capabilityFlags(cmd *cobra.Command) {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore/worktree"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/artifacts"
@@ -30,6 +31,7 @@ type hydrateOptions struct {
 	push    bool
 	dryRun  bool
 	remote  string
+	to      string // a place in a registry
 	signing signingFlag
 	listen  string
 
@@ -62,7 +64,8 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment; with --a
   sluice hydrate --dry-run --app shop         # the changes of one app
   sluice hydrate --env prod --commit v1.2.0   # into branches of this repository
   sluice hydrate --again --env prod --reason "Sluice 0.3 writes lists in another order"
-  sluice hydrate --repo https://git.example.com/fleet.git --push --refs-per-push 3`,
+  sluice hydrate --repo https://git.example.com/fleet.git --push --refs-per-push 3
+  sluice hydrate --to oci://registry.example.com/gitops   # no Git repository for the branches`,
 		Args: noArgs("name the revision with --commit and the environments with --env"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := h.check(); err != nil {
@@ -76,7 +79,8 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment; with --a
 	f.StringVar(&h.commit, "commit", "", "`revision` to hydrate (default HEAD)")
 	f.StringSliceVar(&h.request.Environments, "env", nil, "`environments` to write (default: those without `after`)")
 	f.BoolVar(&h.push, "push", false, "write the branches of the remote")
-	f.StringVar(&h.remote, "remote", "origin", "`name` of the remote that --push writes to")
+	h.remoteFlag(f, &h.remote, "`name` of the remote that --push writes to")
+	f.StringVar(&h.to, "to", "", "write the branches and the artifacts to a `place` in a registry, oci://REGISTRY/PATH; the same as --push --remote PLACE")
 	f.BoolVar(&h.dryRun, "dry-run", false, "print what would be written, and write nothing")
 	f.StringSliceVar(&h.selection.clusters, "cluster", nil, "with --dry-run, only these `clusters`")
 	f.StringSliceVar(&h.selection.apps, "app", nil, "with --dry-run, only these `apps`")
@@ -99,6 +103,9 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment; with --a
 	h.signing.flag(f)
 	receiversFlag(f, &h.listen)
 	c.MarkFlagsMutuallyExclusive("push", "dry-run")
+	c.MarkFlagsMutuallyExclusive("to", "remote")
+	c.MarkFlagsMutuallyExclusive("to", "dry-run")
+	c.MarkFlagsMutuallyExclusive("to", "local")
 	return c
 }
 
@@ -130,6 +137,12 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 
 // checkFlags refuses flags that contradict each other.
 func (h *hydrateOptions) checkFlags() error {
+	if h.to != "" {
+		if err := fleet.CheckRegistry(h.to); err != nil {
+			return usagef("--to: %w, such as oci://registry.example.com/gitops", err)
+		}
+		h.Output, h.push = h.to, true
+	}
 	if h.again {
 		return h.checkAgain()
 	}

@@ -47,7 +47,7 @@ Exit status: 0; 1 if the registry lacks an artifact after the run.`,
 	}
 	p.readFlags(c, "text", "json")
 	f := c.Flags()
-	f.StringVar(&p.remote, "remote", "origin", "`name` of the remote that has the branches")
+	p.remoteFlag(f, &p.remote, "`name` of the remote that has the branches")
 	f.StringSliceVar(&p.clusters, "cluster", nil, "`clusters` to publish (default: all)")
 	return c
 }

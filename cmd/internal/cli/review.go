@@ -39,7 +39,7 @@ func (r *reviewFlags) add(cmd *cobra.Command, formats ...string) {
 	r.flags(cmd, formats...)
 	f := cmd.Flags()
 	f.BoolVar(&r.fromRemote, "from-remote", false, "reuse output that is already on the remote's branches")
-	f.StringVar(&r.remote, "remote", "origin", "`name` of the remote")
+	r.remoteFlag(f, &r.remote, "`name` of the remote")
 	f.BoolVar(&r.noPolicy, "no-policy", false, "do not evaluate the policy, apart from the bounds of workspaces")
 	f.BoolVar(&r.offline, "offline", false, "do not download schemas; the report names those that are not cached")
 	f.BoolVar(&r.full, "full", false, "print the whole report, without limits on length")

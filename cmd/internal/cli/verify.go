@@ -73,7 +73,7 @@ With --oci: 1 if the registry could not be read; 3 if an artifact is missing or 
 	c.Flags().BoolVar(&v.signatures, "signatures", false,
 		"check the signatures of rendered commits and records, and nothing else")
 	c.Flags().BoolVar(&v.oci, "oci", false, "compare the OCI artifacts with the branches of the remote, and nothing else")
-	c.Flags().StringVar(&v.remote, "remote", "origin", "`name` of the remote")
+	v.remoteFlag(c.Flags(), &v.remote, "`name` of the remote")
 	c.MarkFlagsMutuallyExclusive("oci", "signatures")
 	return c
 }

@@ -62,7 +62,7 @@ updates first.`,
 	w.readFlags(c, "text", "json")
 	w.selection.flags(c)
 	c.Flags().StringVar(&w.commit, "commit", "", "`revision` to read (default: the working tree)")
-	w.searched.add(c)
+	w.searched.add(c, &w.common)
 	return c
 }
 

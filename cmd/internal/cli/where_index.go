@@ -22,7 +22,7 @@ type searchFlags struct {
 	local  bool
 }
 
-func (s *searchFlags) add(c *cobra.Command) {
+func (s *searchFlags) add(c *cobra.Command, w *common) {
 	f := c.Flags()
 	f.StringVar(&s.query.Image, "image", "",
 		"only targets with an image that contains these `words`, such as \"log4j 2.14\"")
@@ -34,7 +34,7 @@ func (s *searchFlags) add(c *cobra.Command) {
 	f.StringVar(&s.query.Namespace, "namespace", "",
 		"only targets with objects in a namespace that contains these `words`")
 	f.StringVar(&s.query.Value, "value", "", "only targets for which a layer sets the value at this `path`")
-	f.StringVar(&s.remote, "remote", "origin", "`name` of the remote whose branches are searched")
+	w.remoteFlag(f, &s.remote, "`name` of the remote whose branches are searched")
 	f.BoolVar(&s.local, "local", false, "search the branches of this clone")
 	for _, name := range []string{"image", "chart", "kind", "object", "namespace", "value"} {
 		c.MarkFlagsMutuallyExclusive(name, "commit")

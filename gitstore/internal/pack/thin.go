@@ -185,3 +185,25 @@ func (r *thinReader) delta(name Hash, delta []byte) error {
 	_, err = r.w.Add(o.Kind, data)
 	return err
 }
+
+// Join makes one packfile of several that Thin wrote. A delta keeps its base, which can be in an earlier one.
+func Join(packs ...[]byte) ([]byte, error) {
+	const trailer = len(Hash{})
+	var out bytes.Buffer
+	out.WriteString("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
+	var objects uint64
+	for _, p := range packs {
+		if len(p) < packHeader+trailer || !bytes.HasPrefix(p, []byte("PACK\x00\x00\x00\x02")) {
+			return nil, malformedPack(io.ErrUnexpectedEOF)
+		}
+		objects += uint64(binary.BigEndian.Uint32(p[8:]))
+		out.Write(p[packHeader : len(p)-trailer])
+	}
+	if objects > math.MaxUint32 {
+		return nil, fmt.Errorf("%d objects are too many for a packfile", objects)
+	}
+	data := out.Bytes()
+	binary.BigEndian.PutUint32(data[8:], uint32(objects))
+	sum := sha1.Sum(data) //nolint:gosec // see above
+	return append(data, sum[:]...), nil
+}
