@@ -79,7 +79,17 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	var out []fleet.Imported
 	var problems fleet.Problems
 	placed := map[[2]string]bool{} // cluster and app: sets of one name fail together
+	type place struct {
+		app, file string
+		line      int
+	}
+	written := map[place]bool{} // a set in a file, which an Application brings, too
 	for _, p := range found {
+		at := place{p.App, p.Origin.File, p.Origin.Line}
+		if p.Object != nil && written[at] {
+			continue
+		}
+		written[at] = true
 		p.Cluster = names[p.Cluster] // any of them, if only a Secret describes the cluster
 		for _, t := range unread(&p, request.Clusters) {
 			if at := [2]string{t.Cluster, t.App}; t.Cluster == "" || !placed[at] {

@@ -332,8 +332,12 @@ func (i *importer) onlyCluster(o manifest.Object) string {
 	return name
 }
 
-// foreign reports whether the only generator of an ApplicationSet asks a server or another repository.
+// foreign reports whether the only generator of an ApplicationSet asks a server or another repository, or whether it selects
+// what only Argo CD knows.
 func foreign(o manifest.Object, err error) bool {
+	if errors.Is(err, errUnregistered) {
+		return true
+	}
 	spec, _ := o["spec"].(map[string]any)
 	generators, _ := spec["generators"].([]any)
 	return len(generators) == 1 && (errors.Is(err, errServer) || errors.Is(err, errElsewhere))

@@ -130,6 +130,18 @@ func TestApplicationErrors(t *testing.T) {
 	}
 }
 
+// Where clusters have labels, a selector that matches none of them generates nothing: that is known.
+func TestSelectorsOfKnownLabels(t *testing.T) {
+	t.Parallel()
+	set := "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  generators: [{clusters: {selector: {matchLabels: {tier: edge}}}}]\n  template: {metadata: {name: x}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
+	o := options(base + set)
+	o.Clusters[0].Labels = map[string]string{"tier": "core"}
+	units, problems, err := argocd.Import(t.Context(), o)
+	if err != nil || len(units) != 1 || len(problems) != 0 {
+		t.Errorf("%d units, %v, %v", len(units), problems, err)
+	}
+}
+
 // An ApplicationSet that cannot be generated is a problem at its place.
 func TestApplicationSetErrors(t *testing.T) {
 	t.Parallel()
@@ -158,6 +170,11 @@ func TestApplicationSetErrors(t *testing.T) {
 		"a long pattern": {
 			"[{git: {" + own + "files: [{path: " + strings.Repeat("a", 1001) + "}]}}]",
 			"more than 1000 characters",
+		},
+		"labels that nobody says": {"[{clusters: {selector: {matchLabels: {tier: edge}}}}]", "it selects clusters by labels, and no file says"},
+		"the same in a matrix": {
+			"[{matrix: {generators: [{list: {elements: [{a: b}]}}, {clusters: {selector: {matchLabels: {tier: edge}}}}]}}]",
+			"it selects clusters by labels, and no file says",
 		},
 		"a bad selector": {"[{list: {elements: [{name: a}]}, selector: {matchExpressions: [{key: a, operator: Like}]}}]", `"Like" is not known`},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -18,6 +19,10 @@ const (
 
 var errServer = errors.New("asks a server, so it is not supported")
 
+// errUnregistered means that an ApplicationSet selects clusters by what only Argo CD knows: it would be wrong to say that it
+// generates nothing.
+var errUnregistered = errors.New("it selects clusters by labels, and no file says which labels the clusters have in Argo CD (list them in spec.import argocd clusters; `sluice import --detect` prints which ones)")
+
 type params = map[string]any
 
 // set is an ApplicationSet while its Applications are generated.
@@ -28,6 +33,7 @@ type set struct {
 	preserve  bool // its Applications get no finalizer
 	count     int
 	reads     []string // files that generators read
+	selects   bool     // a generator selects clusters by labels
 }
 
 // generate returns the Applications of an ApplicationSet, and the files that its generators read.
@@ -75,7 +81,18 @@ func (i *importer) generate(ctx context.Context, o manifest.Object) ([]manifest.
 			out = append(out, app)
 		}
 	}
+	if len(out) == 0 && s.selects && !s.labelled() {
+		return nil, nil, errUnregistered
+	}
 	return out, s.reads, nil
+}
+
+// labelled reports whether a file gives labels to a cluster: then the import describes what Argo CD knows.
+func (i *importer) labelled() bool {
+	return slices.ContainsFunc(i.Clusters, func(c Cluster) bool {
+		_, registered := c.Labels[secretType]
+		return c.secret || len(c.Labels) > 1 || len(c.Labels) == 1 && !registered
+	})
 }
 
 // application renders the template for one set of parameters.

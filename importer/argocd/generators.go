@@ -153,6 +153,7 @@ func (s *set) clusters(spec map[string]any) ([]params, error) {
 		}
 	}
 	restricted := len(selector.MatchLabels)+len(selector.MatchExpressions) > 0
+	s.selects = s.selects || restricted
 	out := []params{}
 	for n := range s.Clusters {
 		c := &s.Clusters[n]

@@ -50,6 +50,7 @@ var known = sync.OnceValue(func() causes { //nolint:gochecknoglobals // compiled
 		`spec\.kubeConfig`, "a Kustomization for another cluster: Sluice refuses it by name",
 		`the variable \S+ is not set`, "a variable of `postBuild` is not set: both sides refuse it",
 		`asks a server`, "a generator that asks a server",
+		`selects clusters by labels`, "clusters that only Argo CD knows",
 		`depends on the order`, "two objects of one name: what Argo CD applies depends on the order",
 		`two Applications are called`, "a generator makes two Applications of one name: both sides refuse it",
 		`(?s)template "|invalid map key|cannot unmarshal|is not valid|is no mapping`, "a template that is not valid, or a file with placeholders",
