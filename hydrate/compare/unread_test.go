@@ -180,6 +180,10 @@ data: {key: one}
 			argoFleet, set, "previews/web/cm.yaml", "one", "two",
 			"previews.appset", "",
 		},
+		"set that selects by labels that no file says": {
+			argoFleet, strings.Replace(set, "{pullRequest: {github: {owner: acme, repo: web}}}", "{clusters: {selector: {matchLabels: {tier: edge}}}}", 1),
+			"argocd/set.yaml", "tier: edge", "tier: core", "previews.appset", "tier: core",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -245,7 +249,7 @@ spec:
 			fluxFleet, base, "charts/old/values.yaml",
 			"no known target renders the chart charts/old",
 		},
-		"nothing is generated": {argoFleet, set, "tools/cm.yaml", "its cluster generator matches none"},
+		"nothing is generated": {strings.Replace(argoFleet, "environment: prod}", "environment: prod, labels: {tools: \"no\"}}", 1), set, "tools/cm.yaml", "its cluster generator matches none"},
 		"of another tool":      {fluxFleet, base, "Taskfile.yaml", ""},
 		"read":                 {fluxFleet, base, "apps/web/cm.yaml", ""},
 	} {
