@@ -156,6 +156,13 @@ func (g *gap) resealed(file string, change func(m *envelope.Manifest, parts map[
 	change(&m, parts)
 	var list []envelope.Content
 	for _, p := range e.Parts {
+		if p.Name == "objects.pack" { // what is new comes before it
+			for name, data := range parts {
+				if !e.Has(name) {
+					list = append(list, envelope.Text(name, data))
+				}
+			}
+		}
 		if data, ok := parts[p.Name]; ok {
 			list = append(list, envelope.Text(p.Name, data))
 		}

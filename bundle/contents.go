@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 
 // Limits of what a bundle says and brings.
 const (
-	maxContents = 4 << 20
+	maxContents = 16 << 20
 	maxText     = 32 << 20 // other parts that are read whole
 	maxObjects  = 20_000_000
 	maxInflated = 64 << 30
@@ -74,6 +75,36 @@ type Contents struct {
 	Manifests int    `json:"manifests"`
 	Objects   int    `json:"objects"`
 	Records   string `json:"records,omitempty"` // commit of sluice/state that the record is of
+	// Charts and Commits are what rendering needs that is not in the trunk, as far as the site lacks it.
+	Charts  []Chart  `json:"charts,omitempty"`
+	Commits []Commit `json:"commits,omitempty"`
+	// Policy is what home's policy said of what the bundle changes; nil if it was not asked. Home's signers vouch for it,
+	// and no gate of a site counts it.
+	Policy *Policy `json:"policy,omitempty"`
+}
+
+// Verdicts of a Policy.
+const (
+	Passed  = "pass"
+	Failed  = "fail"
+	Unknown = "unknown"
+)
+
+// Policy is what home's policy said.
+type Policy struct {
+	Verdict string `json:"verdict"`          // pass, fail or unknown
+	Reason  string `json:"reason,omitempty"` // why it is not pass
+}
+
+// String says it for people.
+func (p *Policy) String() string {
+	switch {
+	case p == nil:
+		return "it was not asked"
+	case p.Reason != "":
+		return p.Verdict + ": " + p.Reason
+	}
+	return p.Verdict
 }
 
 // Full reports whether the bundle needs nothing that came before it.
@@ -109,7 +140,10 @@ func ReadContents(e *envelope.Envelope) (*Contents, error) {
 	if err := dec.Decode(&c); err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", partContents, err)
 	}
-	return &c, c.check()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return &c, c.checkParts(e)
 }
 
 // ReadImages reads the list of images of a bundle; nil if it has none.
@@ -138,5 +172,8 @@ func (c *Contents) check() error {
 	if !seen[roleEnvironment] {
 		return fmt.Errorf("%s lists no environment branch", partContents)
 	}
-	return nil
+	if c.Policy != nil && !slices.Contains([]string{Passed, Failed, Unknown}, c.Policy.Verdict) {
+		return fmt.Errorf("%s: the policy says %.40q: want %s, %s or %s", partContents, c.Policy.Verdict, Passed, Failed, Unknown)
+	}
+	return c.checkOutside()
 }

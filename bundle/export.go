@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -33,6 +34,10 @@ type ExportRequest struct {
 	Signers     []envelope.Signer
 	// Images lists the images that a manifest names; nil leaves out the list of images.
 	Images func(manifest []byte) []string
+	// Evidence returns the signatures of charts of which some are demanded; nil leaves them out.
+	Evidence Evidence
+	// Policy judges what the bundle changes; nil leaves the verdict out. The bundle is written whatever it says.
+	Policy promote.PolicyJudge
 	// Output is a file that must not exist, or a folder, in which the name is of the environment and the number.
 	Output string
 	Now    time.Time
@@ -46,6 +51,7 @@ type Exported struct {
 	Digest   string
 	Contents Contents
 	Images   []string
+	Warnings []string // what the site lacks to render again
 }
 
 // Export writes a bundle, and records its number at home before the file gets its name. If another process exports at
@@ -281,6 +287,22 @@ func (x *exporter) parts(ctx context.Context, pack *os.File) ([]envelope.Content
 	if x.base.Sequence > 0 {
 		c.Base = &Base{Sequence: x.base.Sequence, Digest: x.base.Digest}
 	}
+	outside, err := x.outside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	trees, err := x.commits(ctx, outside.Commits, &c)
+	if err != nil {
+		return nil, err
+	}
+	ranges = append(ranges, trees...)
+	charts, err := x.charts(ctx, outside.Charts, &c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Policy, err = x.policy(ctx); err != nil {
+		return nil, err
+	}
 	if c.Objects, err = x.h.Store.WriteThin(ctx, pack, ranges...); err != nil {
 		return nil, fmt.Errorf("the objects of the bundle: %w", err)
 	}
@@ -315,7 +337,47 @@ func (x *exporter) parts(ctx context.Context, pack *os.File) ([]envelope.Content
 			envelope.Text(partSBOM, bom))
 	}
 	x.out.Contents = c
+	parts = append(parts, charts...)
 	return append(parts, envelope.Content{Name: partObjects, Data: io.NewSectionReader(pack, 0, size)}), nil
+}
+
+// policy returns what home's policy says of what the bundle changes. A bundle that is written again says what it said.
+func (x *exporter) policy(ctx context.Context) (*Policy, error) {
+	if x.r.Again > 0 || x.r.Policy == nil {
+		return x.entry.Policy, nil
+	}
+	base, err := gitstore.ParseHash(x.base.Tip)
+	if err != nil {
+		base = gitstore.Hash{} // the bundle is full
+	}
+	then, err := branch.ReadTree(ctx, x.h.Store, x.tip.Tree)
+	if err != nil {
+		return nil, err
+	}
+	out := &Policy{Verdict: Passed}
+	for _, text := range x.state.Source().Commits() {
+		hash, err := gitstore.ParseHash(text)
+		if err != nil {
+			continue // the record says what it says
+		}
+		commit, err := x.h.Store.Commit(ctx, hash)
+		if err != nil {
+			return nil, err
+		}
+		state, why := x.r.Policy.Judge(ctx, promote.Part{Environment: x.r.Environment, Base: base, Source: commit, Rendered: then})
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if state == rollout.Red || state != rollout.Green && out.Verdict == Passed {
+			out = &Policy{Verdict: Unknown, Reason: why}
+		}
+		if state == rollout.Red {
+			out.Verdict = Failed
+			break
+		}
+	}
+	x.entry.Policy = out
+	return out, nil
 }
 
 // record returns the record of the environment; nil if there is none.
@@ -336,19 +398,12 @@ func (x *exporter) record(ctx context.Context) ([]byte, error) {
 
 // evidence adds the promotions that the bundle brings, and says whether it goes back.
 func (x *exporter) evidence(ctx context.Context, c *Contents) error {
-	const most = 100
 	from, err := gitstore.ParseHash(x.base.Tip)
 	if err != nil {
 		from = gitstore.Hash{}
 	}
-	for at := x.tip; at.Hash != from && len(c.Promotions) < most; {
-		c.Promotions = append(c.Promotions, promotionOf(at))
-		if len(at.Parents) == 0 {
-			break
-		}
-		if at, err = x.h.Store.Commit(ctx, at.Parents[0]); err != nil {
-			return err
-		}
+	if c.Promotions, err = promotionsOf(ctx, x.h.Store, x.tip, from); err != nil {
+		return err
 	}
 	c.Rollback = branch.Trailer(x.tip.Message, branch.TrailerRollback)
 	if c.Rollback != "" || from.IsZero() {
@@ -369,6 +424,21 @@ func (x *exporter) evidence(ctx context.Context, c *Contents) error {
 		}
 	}
 	return nil
+}
+
+// promotionsOf lists the commits of an environment branch after another one, newest first, at most 100.
+func promotionsOf(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, from gitstore.Hash) (out []Promotion, err error) {
+	const most = 100
+	for at := tip; at.Hash != from && len(out) < most; {
+		out = append(out, promotionOf(at))
+		if len(at.Parents) == 0 {
+			break
+		}
+		if at, err = store.Commit(ctx, at.Parents[0]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // older reports whether a source commit is an ancestor of another one, as far as the store has both.
@@ -411,7 +481,7 @@ func (x *exporter) write(ctx context.Context, manifest []byte, parts []envelope.
 	out := &x.out
 	out.Digest = envelope.Digest(manifest)
 	if x.r.Again > 0 && out.Digest != x.entry.Digest {
-		return nil, fmt.Errorf("bundle %d cannot be written as it was (digest %.12s): another version of sluice made it, or --images differs; export a new one", x.entry.Sequence,
+		return nil, fmt.Errorf("bundle %d cannot be written as it was (digest %.12s): another version of sluice made it, or a chart or its signatures are not to be had as they were; export a new one", x.entry.Sequence,
 			x.entry.Digest)
 	}
 	x.entry.Digest = out.Digest

@@ -1,22 +1,31 @@
 package bundle
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bundle/envelope"
 	"github.com/sluice-gitops/sluice/bundle/incoming"
+	"github.com/sluice-gitops/sluice/bundle/mirror"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
-// maxImports limits the imports of a site that are compared with a bundle.
-const maxImports = 1000
+const (
+	maxImports = 1000 // of a site that are compared with a bundle
+	// How far ahead the number of a bundle may be. A number is used up when it is imported: whoever signs one bundle must
+	// not be able to use up all.
+	maxJump  = 10_000
+	maxFirst = 1_000_000 // of the first bundle of a site
+)
 
 // ErrOrder means that a bundle does not follow from what the site imported.
 var ErrOrder = errors.New("the bundle is out of order")
@@ -39,6 +48,17 @@ func (e *KnownError) Error() string {
 
 // Is matches ErrOrder.
 func (*KnownError) Is(target error) bool { return target == ErrOrder }
+
+// OlderError means that the site imported a newer bundle, and not this one. It is an ErrOrder.
+type OlderError struct{ Sequence, Has int64 }
+
+// Error says which.
+func (e *OlderError) Error() string {
+	return fmt.Sprintf("%v: it has the number %d, and this site has %d already: an older bundle is not imported", ErrOrder, e.Sequence, e.Has)
+}
+
+// Is matches ErrOrder.
+func (*OlderError) Is(target error) bool { return target == ErrOrder }
 
 func outOfOrder(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrOrder, fmt.Sprintf(format, args...))
@@ -66,16 +86,22 @@ type Opened struct {
 	Last     *incoming.Import // the newest import of the site; nil if there is none
 	Moves    []gitstore.Move  // without that of the incoming branch, whose commit Import makes
 	Tip      gitstore.Commit  // home's commit
+	// Brought is the tree of the site's mirror with what the bundle adds to it; zero if it adds nothing. See package mirror.
+	Brought  gitstore.Hash
 	w        *gitstore.Writer
 	refs     map[string]gitstore.Hash
-	incoming gitstore.Hash // tip of the branch
+	incoming gitstore.Hash    // tip of the branch
+	mirror   gitstore.Hash    // tip of the branch
+	unsigned error            // no signature of the tip counts
+	resigns  *incoming.Import // the tip, which Import signs
 }
 
 // Close drops the objects that were not pushed.
 func (o *Opened) Close() { _ = o.w.Close() } // nothing of it is kept
 
 // Open reads the objects of a bundle for a site, and checks that it follows from what the site imported: its order, its
-// history, and that its objects are those of its branches and no others. Errors are an ErrOrder, envelope.ErrInvalid, gitstore.ErrReach, or failures to read. The caller has verified the signers.
+// history, and that its objects are those of its branches and no others. Errors are an ErrOrder, envelope.ErrInvalid,
+// gitstore.ErrReach, or failures to read. The caller has verified the signers.
 func Open(ctx context.Context, s Site, e *envelope.Envelope) (*Opened, error) {
 	c, err := ReadContents(e)
 	if err != nil {
@@ -88,14 +114,34 @@ func Open(ctx context.Context, s Site, e *envelope.Envelope) (*Opened, error) {
 	if err := o.order(ctx, s); err != nil {
 		return nil, err
 	}
-	if o.w, err = s.Store.NewWriter(); err != nil {
-		return nil, err
-	}
-	if err := o.unpack(ctx, s); err != nil {
-		o.Close()
+	if err := o.open(ctx, s); err != nil {
 		return nil, err
 	}
 	return o, nil
+}
+
+// Read is Open for a repository that need not be the site, such as an empty one for a full bundle: it checks what the bundle
+// has, and not that it follows from something. What it returns must not be imported. Of the site, only the Store counts.
+func Read(ctx context.Context, s Site, e *envelope.Envelope) (*Opened, error) {
+	c, err := ReadContents(e)
+	if err != nil {
+		return nil, err
+	}
+	o := &Opened{Contents: c, Envelope: e}
+	if err := o.open(ctx, s); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *Opened) open(ctx context.Context, s Site) (err error) {
+	if o.w, err = s.Store.NewWriter(); err != nil {
+		return err
+	}
+	if err = o.unpack(ctx, s); err != nil {
+		o.Close()
+	}
+	return err
 }
 
 // trunkName matches the name of a trunk where no fleet says it. Other branches of Sluice have a slash.
@@ -108,7 +154,7 @@ func (o *Opened) history(ctx context.Context, s Site) ([]incoming.Import, error)
 
 func (o *Opened) readSite(ctx context.Context, s Site) (err error) {
 	name := incoming.Branch(o.Envelope.Environment)
-	prefixes := []string{name, LogBranch}
+	prefixes := []string{name, LogBranch, mirror.Branch(o.Envelope.Environment)}
 	trunk, brings := o.ref(roleTrunk)
 	if brings {
 		switch {
@@ -128,8 +174,11 @@ func (o *Opened) readSite(ctx context.Context, s Site) (err error) {
 		return fmt.Errorf("this repository has the branch %s: it exports bundles, and is no site that imports them", LogBranch)
 	}
 	o.incoming = o.refs[name]
+	if len(o.Charts)+len(o.Commits) > 0 {
+		o.mirror = o.refs[mirror.Branch(o.Envelope.Environment)]
+	}
 	var fetch []gitstore.Hash
-	for _, tip := range []gitstore.Hash{o.incoming, o.refs[trunk.Branch]} {
+	for _, tip := range []gitstore.Hash{o.incoming, o.refs[trunk.Branch], o.mirror} {
 		if !tip.IsZero() {
 			fetch = append(fetch, tip)
 		}
@@ -138,8 +187,11 @@ func (o *Opened) readSite(ctx context.Context, s Site) (err error) {
 		return err
 	}
 	if !s.Allowed.Empty() {
-		if _, err := s.Store.VerifySignature(ctx, o.incoming, s.Allowed); err != nil {
-			return fmt.Errorf("branch %s: %w: somebody else wrote to it, so nothing is imported on top of it", name, err)
+		_, err := s.Store.VerifySignature(ctx, o.incoming, s.Allowed)
+		if _, ok := errors.AsType[*gitstore.SignatureError](err); ok {
+			o.unsigned = err // order decides
+		} else if err != nil {
+			return fmt.Errorf("branch %s: %w", name, err)
 		}
 	}
 	return nil
@@ -149,6 +201,9 @@ func (o *Opened) readSite(ctx context.Context, s Site) (err error) {
 func (o *Opened) order(ctx context.Context, s Site) error {
 	e := o.Envelope
 	list, err := o.history(ctx, s)
+	if o.unsigned != nil {
+		return o.signs(ctx, s, list)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,6 +220,9 @@ func (o *Opened) order(ctx context.Context, s Site) error {
 		}
 	}
 	if o.Last == nil {
+		if e.Sequence > maxFirst {
+			return outOfOrder("it has the number %d: more than %d is refused, since no bundle with a lower number could follow", e.Sequence, maxFirst)
+		}
 		if o.Full() {
 			return nil
 		}
@@ -172,7 +230,10 @@ func (o *Opened) order(ctx context.Context, s Site) error {
 	}
 	switch last := o.Last; {
 	case e.Sequence < last.Sequence:
-		return outOfOrder("it has the number %d, and this site has %d already: an older bundle is not imported", e.Sequence, last.Sequence)
+		return &OlderError{e.Sequence, last.Sequence}
+	case e.Sequence-last.Sequence > maxJump:
+		return outOfOrder("it has the number %d, and this site has %d: a jump of more than %d is refused, since no bundle with a number in between could follow",
+			e.Sequence, last.Sequence, maxJump)
 	case o.Full(): // its history says whether it follows
 		return nil
 	case e.Sequence == last.Sequence+1 && e.Previous != last.Digest:
@@ -188,6 +249,45 @@ func (o *Opened) order(ctx context.Context, s Site) error {
 		return outOfOrder("it builds on another bundle %d (%.12s) than this site has (%.12s): export with --full at home", o.Base.Sequence,
 			o.Base.Digest, list[i].Digest)
 	}
+	if ref, _ := o.ref(roleEnvironment); ref.From != list[i].Home.String() {
+		return fmt.Errorf("%s says that bundle %d brought %.10s, and it brought %s", partContents, o.Base.Sequence, ref.From, list[i].Home.Short())
+	}
+	return nil
+}
+
+// signs decides whether the bundle may be imported although no signature of the branch's tip counts: only to sign the
+// same bundle. The commit then counts as the first import of the site, since nobody vouches for those before it; but it
+// must not be older than one that a signature vouches for.
+func (o *Opened) signs(ctx context.Context, s Site, list []incoming.Import) error {
+	name := incoming.Branch(o.Envelope.Environment)
+	if len(list) == 0 || list[0].Sequence != o.Envelope.Sequence || list[0].Digest != o.Envelope.Digest {
+		text := "somebody else wrote to it, so nothing is imported on top of it"
+		if len(list) > 0 {
+			text = fmt.Sprintf("its tip is an import of bundle %d: sign it first, by an import of that bundle with --sign-key", list[0].Sequence)
+		}
+		return fmt.Errorf("branch %s: %w: %s", name, o.unsigned, text)
+	}
+	if s.Signer == nil {
+		return fmt.Errorf("branch %s: %w: this import of bundle %d does not count; sign it with --sign-key FILE", name, o.unsigned, list[0].Sequence)
+	}
+	o.resigns = &list[0]
+	for i := range list[1:] {
+		before := &list[i+1]
+		_, err := s.Store.VerifySignature(ctx, before.Commit, s.Allowed)
+		if _, ok := errors.AsType[*gitstore.SignatureError](err); ok {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if before.Sequence > o.Envelope.Sequence {
+			return outOfOrder("it has the number %d, and this site has a signed import of bundle %d: somebody else wrote to branch %s", o.Envelope.Sequence,
+				before.Sequence, name)
+		}
+		if o.Last == nil {
+			o.Last = before
+		}
+	}
 	return nil
 }
 
@@ -200,7 +300,8 @@ func (o *Opened) unpack(ctx context.Context, s Site) error {
 	if err := gitstore.ReadThin(ctx, from, o.w, gitstore.ThinLimits{Objects: maxObjects, Bytes: maxInflated}); err != nil {
 		return fmt.Errorf("%s: %w", partObjects, err)
 	}
-	var tips []gitstore.Hash
+	objects := o.w.Len()
+	var tips, trees []gitstore.Hash
 	for _, r := range o.Refs {
 		tip, err := gitstore.ParseHash(r.To)
 		if err != nil {
@@ -208,13 +309,30 @@ func (o *Opened) unpack(ctx context.Context, s Site) error {
 		}
 		tips = append(tips, tip)
 	}
-	if err := gitstore.CheckReach(ctx, o.w, tips...); err != nil {
+	for _, c := range o.Commits {
+		id, err := gitstore.ParseHash(c.Commit)
+		if err != nil {
+			return err
+		}
+		tree, err := mirror.TreeOf(ctx, s.Store, id, c.Object)
+		if err != nil {
+			return err
+		}
+		trees = append(trees, tree)
+	}
+	if err := gitstore.CheckReach(ctx, o.w, tips, trees); err != nil {
 		return err
+	}
+	if objects != o.Objects {
+		return fmt.Errorf("%s says that the bundle has %d objects, and it has %d", partContents, o.Objects, objects)
 	}
 	if err := o.environment(ctx, s); err != nil {
 		return err
 	}
-	return o.trunk(ctx, s)
+	if err := o.trunk(ctx, s); err != nil {
+		return err
+	}
+	return o.outside(ctx, s)
 }
 
 // environment checks the commit of the environment branch.
@@ -237,6 +355,15 @@ func (o *Opened) environment(ctx context.Context, s Site) error {
 		return fmt.Errorf("the bundle's environment branch is not one that Sluice wrote: %s", st.Foreign)
 	case st.Record.Source != o.Source:
 		return fmt.Errorf("the bundle says that it brings %.10s, and its branch has %.10s", o.Source, st.Record.Source)
+	case len(st.Clusters) != o.Clusters || st.Record.Objects != o.Manifests:
+		return fmt.Errorf("the bundle says that it brings %d clusters and %d manifests, and its branch has %d and %d", o.Clusters, o.Manifests,
+			len(st.Clusters), st.Record.Objects)
+	case o.resigns != nil && (o.resigns.Home != tip || o.resigns.Tree != o.Tip.Tree):
+		return fmt.Errorf("the tip of branch %s says that it is an import of this bundle and has other content: somebody else wrote to it",
+			incoming.Branch(environment))
+	}
+	if err := o.promotions(ctx, s, ref); err != nil {
+		return err
 	}
 	if o.Last != nil {
 		switch ok, err := s.Store.IsAncestor(ctx, o.Last.Home, tip); {
@@ -252,6 +379,36 @@ func (o *Opened) environment(ctx context.Context, s Site) error {
 	}
 	o.Import = incoming.Import{
 		Environment: environment, Sequence: o.Envelope.Sequence, Digest: o.Envelope.Digest, Home: tip, Tree: o.Tip.Tree,
+	}
+	return nil
+}
+
+// promotions refuses a bundle that tells of other promotions than its commits do.
+func (o *Opened) promotions(ctx context.Context, s Site, ref Ref) error {
+	from := gitstore.Hash{}
+	if ref.From != "" {
+		var err error
+		if from, err = gitstore.ParseHash(ref.From); err != nil {
+			return err
+		}
+	}
+	have, err := promotionsOf(ctx, s.Store, o.Tip, from)
+	if err != nil {
+		return err
+	}
+	says, err := json.Marshal(o.Promotions)
+	if err != nil {
+		return err
+	}
+	does, err := json.Marshal(have) // which replaces what is no text, as in the bundle
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(says, does) {
+		return fmt.Errorf("%s tells of other promotions than the commits that the bundle brings", partContents)
+	}
+	if r := branch.Trailer(o.Tip.Message, branch.TrailerRollback); r != "" && strings.ToValidUTF8(r, "\uFFFD") != o.Rollback {
+		return fmt.Errorf("%s gives %.100q as the reason of the rollback, and its commit %.100q", partContents, o.Rollback, r)
 	}
 	return nil
 }
@@ -313,15 +470,21 @@ func Import(ctx context.Context, s Site, o *Opened) (incoming.Import, error) {
 	if !o.incoming.IsZero() {
 		parents = []gitstore.Hash{o.incoming, o.Import.Home}
 	}
-	trailers := append(o.Import.Trailers(), gitstore.Trailer{Key: branch.TrailerVersion, Value: s.Version})
+	one := o.Import
+	one.First = o.resigns != nil
+	trailers := append(one.Trailers(), gitstore.Trailer{Key: branch.TrailerVersion, Value: s.Version})
 	at := s.Now.UTC().Truncate(time.Second)
+	subject := "Import bundle %d for %s"
+	if one.First {
+		subject = "Sign the import of bundle %d for %s"
+	}
 	body := fmt.Sprintf("Bundle %d of %s brings %.10s.", o.Import.Sequence, o.Envelope.Fleet, o.Source)
 	if o.Rollback != "" {
 		body += "\nIt is a rollback: " + o.Rollback
 	}
 	hash, err := o.w.Commit(gitstore.CommitSpec{
 		Tree: o.Import.Tree, Parents: parents, Author: o.Tip.Author, Committer: s.Committer.At(at),
-		Message: gitstore.Message(fmt.Sprintf("Import bundle %d for %s", o.Import.Sequence, o.Import.Environment), body, trailers),
+		Message: gitstore.Message(fmt.Sprintf(subject, o.Import.Sequence, o.Import.Environment), body, trailers),
 		Signer:  s.Signer,
 	})
 	if err != nil {
@@ -334,12 +497,35 @@ func Import(ctx context.Context, s Site, o *Opened) (incoming.Import, error) {
 	}
 	moves := append(slices.Clone(o.Moves),
 		gitstore.Move{Branch: incoming.Branch(o.Import.Environment), Old: o.incoming, New: hash})
+	if !o.Brought.IsZero() {
+		m, err := o.mirrorMove(s, at)
+		if err != nil {
+			return incoming.Import{}, err
+		}
+		moves = append([]gitstore.Move{m}, moves...) // what an import needs is there before it
+	}
 	if err := push(ctx, s.Branches, o.w, moves...); err != nil {
 		return incoming.Import{}, err
 	}
-	out := o.Import
+	out := one
 	out.Commit, out.At = hash, at
 	return out, nil
+}
+
+// mirrorMove makes the commit of the site's mirror.
+func (o *Opened) mirrorMove(s Site, at time.Time) (gitstore.Move, error) {
+	who := s.Committer.At(at)
+	var parents []gitstore.Hash
+	if !o.mirror.IsZero() {
+		parents = []gitstore.Hash{o.mirror}
+	}
+	hash, err := o.w.Commit(gitstore.CommitSpec{
+		Tree: o.Brought, Parents: parents, Author: who, Committer: who, Signer: s.Signer,
+		Message: gitstore.Message(fmt.Sprintf("Keep charts and repositories of bundle %d for %s", o.Import.Sequence, o.Import.Environment),
+			"Rendering here takes them from this branch, by their digests.",
+			[]gitstore.Trailer{{Key: branch.TrailerVersion, Value: s.Version}}),
+	})
+	return gitstore.Move{Branch: mirror.Branch(o.Import.Environment), Old: o.mirror, New: hash}, err
 }
 
 // TrunkCommit returns the commit of the trunk that an open bundle brings; zero if it brings none.

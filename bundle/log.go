@@ -30,6 +30,9 @@ type Entry struct {
 	Tip      string    `json:"tip"`                // of the environment branch
 	Trunk    string    `json:"trunk,omitempty"`    // commit of the trunk that it brings
 	Records  string    `json:"records,omitempty"`  // commit of sluice/state
+	Charts   []string  `json:"charts,omitempty"`   // names of the parts with charts and their signatures
+	Commits  []Commit  `json:"commits,omitempty"`  // of other repositories
+	Policy   *Policy   `json:"policy,omitempty"`   // what home's policy said
 	Created  time.Time `json:"created"`
 }
 

@@ -19,6 +19,9 @@ const MaxObject = pack.MaxObject
 // Raw is a Git object (blob, tree, commit or tag) as its bytes.
 type Raw = pack.Object
 
+// Sum returns the name of an object.
+func Sum(kind string, data []byte) Hash { return pack.Sum(kind, data) }
+
 // Mode is a tree entry's mode.
 type Mode uint32
 

@@ -10,8 +10,12 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore/internal/pack"
 )
 
-// Range is a part of a history: the commits that To contains and From does not; all if From is zero.
-type Range struct{ From, To Hash }
+// Range is a part of a history: the commits that To contains and From does not; all if From is zero. With Tree, both are
+// trees: what To has and From does not have at the same path.
+type Range struct {
+	From, To Hash
+	Tree     bool
+}
 
 // maxHistory limits the commits of a Range without From.
 const maxHistory = 200_000
@@ -22,6 +26,12 @@ const maxHistory = 200_000
 func (s *Store) WriteThin(ctx context.Context, to io.Writer, ranges ...Range) (int, error) {
 	l := thinList{store: s, has: map[Hash]bool{}, bases: map[Hash]bool{}, depth: map[Hash]int{}}
 	for _, r := range ranges {
+		if r.Tree {
+			if err := l.tree(ctx, r.From, r.From, r.To); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		commits, err := s.oldestFirst(ctx, r)
 		if err != nil {
 			return 0, err
@@ -310,12 +320,17 @@ func (u *untilDone) Read(p []byte) (int, error) {
 // ErrReach means that new objects are not what branches need: an object is missing, or is of no use.
 var ErrReach = errors.New("the objects are not those of the branches")
 
-// CheckReach returns an ErrReach unless the objects of a Writer are those that commits need beside the ones that the
-// Store, or a remote of it, has: nothing is missing, malformed, or not reachable.
-func CheckReach(ctx context.Context, w *Writer, tips ...Hash) error {
+// CheckReach returns an ErrReach unless the objects of a Writer are those that commits and trees need beside the ones
+// that the Store, or a remote of it, has: nothing is missing, malformed, or not reachable.
+func CheckReach(ctx context.Context, w *Writer, commits, trees []Hash) error {
 	r := reach{w: w, seen: map[Hash]bool{}}
-	for _, tip := range tips {
+	for _, tip := range commits {
 		if err := r.commits(ctx, tip); err != nil {
+			return err
+		}
+	}
+	for _, tree := range trees {
+		if err := r.tree(ctx, Hash{}, tree, 0); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ func TestCostOfThin(t *testing.T) {
 	for range rounds {
 		begin := processTime(t)
 		var out bytes.Buffer
-		if _, err := open(t, Options{Dir: dir}).WriteThin(t.Context(), &out, Range{before, after}); err != nil {
+		if _, err := open(t, Options{Dir: dir}).WriteThin(t.Context(), &out, Range{From: before, To: after}); err != nil {
 			t.Fatal(err)
 		}
 		own, size = min(own, processTime(t)-begin), out.Len()

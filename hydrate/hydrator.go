@@ -31,6 +31,8 @@ type Config struct {
 	Archives source.Archives
 	// Credentials are for fetching other repositories of fleets. If nil, only commits that Store has are used.
 	Credentials source.Credentials
+	// Mirror has commits of other repositories that the Store lacks; nil: there is none. See source.Reader.Mirroring.
+	Mirror source.Mirror
 	// Alone refuses content from other repositories: a review of an untrusted change must not show what the store has
 	// of them.
 	Alone bool
@@ -74,7 +76,7 @@ func New(c Config) *Hydrator {
 	}
 	sources := source.NewReader(c.Store, c.Archives,
 		c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).WritingTo(c.Output).Pinning(c.Pins)
-	sources.Fetching(c.Commits)
+	sources.Fetching(c.Commits).Mirroring(c.Mirror)
 	if c.Alone {
 		sources.Alone(c.Only...)
 	}

@@ -27,8 +27,8 @@ const Version = 1
 // Limits of an envelope. Whoever brings a file wrote its numbers.
 const (
 	MaxBytes      = 8<<30 - 1 // of a file, and the most that a header of tar says in octal digits
-	maxManifest   = 64 << 10
-	maxParts      = 64
+	maxManifest   = 512 << 10
+	maxParts      = 1024
 	maxSignatures = 16
 	maxSignature  = 16 << 10
 )

@@ -33,7 +33,8 @@ const LogBranch = "sluice/bundles"
 const (
 	TrailerSequence = "Sluice-Bundle"
 	TrailerDigest   = "Sluice-Bundle-Digest"
-	TrailerHome     = "Sluice-Bundle-Tip" // home's commit
+	TrailerHome     = "Sluice-Bundle-Tip"   // home's commit
+	TrailerFirst    = "Sluice-Bundle-First" // "true": see Import.First
 )
 
 // Branch returns the branch of an environment.
@@ -70,18 +71,24 @@ type Import struct {
 	Digest      string        // of the bundle's manifest
 	Home        gitstore.Hash // tip of home's environment branch
 	At          time.Time     // when it was imported, by the clock of the site
+	// First says that no import before it counts: it signs what was not signed. The commits before it stay its ancestors.
+	First bool
 
 	Commit, Tree gitstore.Hash // of the branch
 }
 
 // Trailers returns the trailers that Parse reads.
 func (i Import) Trailers() []gitstore.Trailer {
-	return []gitstore.Trailer{
+	out := []gitstore.Trailer{
 		{Key: branch.TrailerEnvironment, Value: i.Environment},
 		{Key: TrailerSequence, Value: strconv.FormatInt(i.Sequence, 10)},
 		{Key: TrailerDigest, Value: i.Digest},
 		{Key: TrailerHome, Value: i.Home.String()},
 	}
+	if i.First {
+		out = append(out, gitstore.Trailer{Key: TrailerFirst, Value: "true"})
+	}
+	return out
 }
 
 // Parse reads the trailers of a commit of the branch. It refuses a commit that is no import for the environment, since
@@ -90,7 +97,7 @@ func Parse(c gitstore.Commit, environment string) (Import, error) {
 	trailer := func(key string) string { return branch.Trailer(c.Message, key) }
 	out := Import{
 		Environment: environment, Digest: trailer(TrailerDigest),
-		At: c.Committer.When, Commit: c.Hash, Tree: c.Tree,
+		At: c.Committer.When, First: trailer(TrailerFirst) != "", Commit: c.Hash, Tree: c.Tree,
 	}
 	var err error
 	out.Sequence, err = strconv.ParseInt(trailer(TrailerSequence), 10, 64)
@@ -106,8 +113,8 @@ func Parse(c gitstore.Commit, environment string) (Import, error) {
 	return out, nil
 }
 
-// History returns the imports of a branch, the newest first, at most a number. It is an error if one of them is no
-// import.
+// History returns the imports of a branch that count, the newest first, at most a number. It is an error if one of them
+// is no import.
 func History(ctx context.Context, store *gitstore.Store, environment string, tip gitstore.Hash, most int) ([]Import, error) {
 	var out []Import
 	for at := tip; len(out) < most && !at.IsZero(); {
@@ -120,7 +127,7 @@ func History(ctx context.Context, store *gitstore.Store, environment string, tip
 			return nil, err
 		}
 		out = append(out, one)
-		if at = (gitstore.Hash{}); len(c.Parents) > 1 { // the first import has home's commit only
+		if at = (gitstore.Hash{}); len(c.Parents) > 1 && !one.First { // the first import has home's commit only
 			at = c.Parents[0]
 		}
 	}

@@ -204,8 +204,14 @@ func packed(ts *testscript.TestScript, version string) string {
 	return file
 }
 
-// chartRepo serves two versions of a chart and sets $CHART_REPO; `chart-repo stop` stops it.
-func chartRepo(ts *testscript.TestScript, _ bool, _ []string) {
+// chartRepo serves three versions of a chart and sets $CHART_REPO. After `chart-repo stop`, it answers nothing, and a
+// request leaves the file chart-repo-was-asked.
+func chartRepo(ts *testscript.TestScript, _ bool, args []string) {
+	stopped, asked := filepath.Join(ts.Getenv("WORK"), ".chart-repo-stopped"), filepath.Join(ts.Getenv("WORK"), "chart-repo-was-asked")
+	if len(args) == 1 && args[0] == "stop" {
+		ts.Check(os.WriteFile(stopped, nil, 0o600))
+		return
+	}
 	index := repo.NewIndexFile()
 	files := map[string][]byte{}
 	for _, version := range []string{"1.0.0", "1.1.0", "2.0.0"} {
@@ -221,6 +227,11 @@ func chartRepo(ts *testscript.TestScript, _ bool, _ []string) {
 	files["/index.yaml"], err = os.ReadFile(file)
 	ts.Check(err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := os.Stat(stopped); err == nil {
+			_ = os.WriteFile(asked, []byte(r.URL.Path), 0o600)
+			http.NotFound(w, r)
+			return
+		}
 		data, ok := files[r.URL.Path]
 		if !ok {
 			http.NotFound(w, r)

@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bundle/mirror"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -136,6 +137,7 @@ type Session struct {
 	plain   []string             // registries to contact over HTTP
 	known   *source.KnownServers // nil without Options.PinExact
 	hosts   *source.KnownHosts   // nil without Options.PinExact
+	mirror  *mirror.Mirror       // what transfer bundles brought to this repository; nil for a session in a worker
 	shared  *resources
 	trunks  *hydrate.Hydrator // has read the trunk for this task, with the same rights; nil: Hydrator reads it
 
@@ -236,10 +238,22 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 			commits = s.hosts
 		}
 	}
+	s.mirror = mirror.New(s.Store, s.Runtime.Clock)
+	s.mirror.In(s.Store.Local())
+	if address := s.Store.RemoteURL(); address != "" {
+		if remote, err := s.Store.Remote(address, s.Runtime.Git); err == nil { // else everything else fails, too
+			s.mirror.In(remote)
+		}
+	}
+	var archives source.Archives = s.Fetcher
+	var mirrored source.Mirror
+	if !s.Runtime.Untrusted { // a stranger's change must not show what a bundle brought
+		archives, mirrored = mirror.Archives{Archives: s.Fetcher, Mirror: s.mirror}, s.mirror
+	}
 	s.Hydrator = hydrate.New(hydrate.Config{
-		Pins: pins, Commits: commits,
+		Pins: pins, Commits: commits, Mirror: mirrored,
 		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r,
-		Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
+		Archives: archives, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
 		Detect: o.Detect, Assumed: o.Assumed, Output: o.Output, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted,
 		Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
 	})
@@ -316,6 +330,9 @@ func (s *Session) Images() Images {
 func (s *Session) WithBranches(b gitstore.Branches) *Session {
 	out := *s
 	out.Hydrator = s.Hydrator.WithBranches(b)
+	if s.mirror != nil {
+		s.mirror.In(b)
+	}
 	return &out
 }
 
@@ -349,9 +366,30 @@ func (s *Session) WithoutCredentials() *Session {
 	out.Runtime = s.Runtime.WithoutCredentials()
 	out.Fetcher = signature.Archives{Fetcher: out.Runtime.fetcher(s.plain)}
 	config := s.Config
-	config.Archives, config.Credentials, config.Alone, config.Imports = out.Fetcher, nil, true, nil
+	config.Archives, config.Credentials, config.Alone, config.Imports, config.Mirror = out.Fetcher, nil, true, nil, nil
 	config.Pins, config.Commits, out.known, out.hosts = nil, nil, nil, nil // they would ask with credentials
 	out.Hydrator, out.trunks = hydrate.New(config), nil
+	return &out
+}
+
+// AddMirror makes the session, and those that share its repository, find charts and other repositories in a tree, such as one
+// that a transfer bundle brings. A zero tree has none. See package mirror.
+func (s *Session) AddMirror(tree gitstore.Hash) {
+	if s.mirror != nil && !tree.IsZero() {
+		s.mirror.With(tree)
+	}
+}
+
+// FromMirror returns a session that takes charts and other repositories from the mirror of the site, and asks neither their
+// servers nor for credentials.
+func (s *Session) FromMirror() *Session {
+	out := *s
+	out.Runtime = s.Runtime.WithoutCredentials()
+	config := s.Config
+	config.Archives, config.Mirror, config.Commits = mirror.Archives{Mirror: s.mirror}, s.mirror, mirror.Commits{Mirror: s.mirror}
+	config.Credentials, config.Imports, config.Pins = nil, nil, nil
+	out.known, out.hosts, out.trunks = nil, nil, nil
+	out.Hydrator = hydrate.New(config)
 	return &out
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ type exactCommits struct {
 	commits Commits // nil: only repositories that the fleet declares
 	slow    *slowCommits
 	outages *outages
+	mirror  Mirror        // nil: there is none
 	left    time.Duration // for the next commit
 }
 
@@ -29,7 +31,8 @@ type exactCommits struct {
 // for.
 func (e *exactCommits) tree(ctx context.Context, at fleet.GitCommit) (gitstore.Hash, error) {
 	hash, err := gitstore.ParseHash(at.Commit)
-	if err == nil {
+	known := err == nil && (at.Nested || !e.store.Has(hash)) && mirrored(ctx, e.mirror, hash, at.Nested)
+	if err == nil && !known {
 		limited, end := context.WithTimeout(ctx, e.left)
 		defer end()
 		if err = e.slow.fetch(ctx, limited, e.commits, at); err != nil && limited.Err() != nil {
@@ -64,6 +67,14 @@ type exactMounts struct {
 	commits exactCommits
 	trees   map[string]gitstore.Hash // in fleet.MountDir, by name
 	failed  map[fleet.GitCommit]error
+	named   []fleet.GitCommit // that were mounted after the fleet was read
+}
+
+// added returns the commits that kustomizations name, as far as somebody has read these.
+func (e *exactMounts) added() []fleet.GitCommit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.named)
 }
 
 // newExactMounts returns the files of a tree with the repositories that m has mounted.
@@ -132,7 +143,7 @@ func (e *exactMounts) add(name string, c fleet.GitCommit) error {
 	if err != nil {
 		return err
 	}
-	e.trees = trees
+	e.trees, e.named = trees, append(e.named, c)
 	e.show(mounted)
 	return nil
 }

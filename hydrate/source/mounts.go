@@ -26,6 +26,7 @@ type mounts struct {
 	credentials Credentials
 	alone       bool
 	only        []Pinned // with alone, the commits that are read all the same
+	mirror      Mirror   // nil: there is none
 	exact       exactCommits
 	found       map[string]gitstore.Hash // trees of repositories, by name
 	missing     map[string]error         // of the others
@@ -130,6 +131,9 @@ func (m *mounts) pinned(ctx context.Context, lock *fetch.Lock, r *fleet.Reposito
 	if err != nil {
 		return gitstore.Hash{}, err
 	}
+	if !m.store.Has(commit) {
+		mirrored(ctx, m.mirror, commit, false)
+	}
 	if m.credentials != nil {
 		err = m.store.FetchPinned(ctx, r.URL, m.credentials(r.URL), commit)
 	} else {
@@ -145,6 +149,11 @@ func (m *mounts) pinned(ctx context.Context, lock *fetch.Lock, r *fleet.Reposito
 		return gitstore.Hash{}, err
 	}
 	return c.Tree, nil
+}
+
+// ReadLock reads sluice.lock of a tree. It is empty if there is none.
+func ReadLock(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*fetch.Lock, error) {
+	return readLock(store.Snapshot(ctx, tree))
 }
 
 func readLock(snap *gitstore.Snapshot) (*fetch.Lock, error) {

@@ -37,6 +37,7 @@ type Reader struct {
 	trust       *Trust // nil: that of each commit
 	pinner      Pinner
 	commits     Commits // nil: see fetcher
+	mirror      Mirror  // nil: there is none
 
 	mu    sync.Mutex
 	views *lru.Cache[*View] // by the bytes of the tree's hash; with mu held, only one caller reads a tree
@@ -94,7 +95,7 @@ func (r *Reader) Raising(to fleet.Raise) *Reader {
 	loader.Raised = &to
 	return &Reader{
 		store: r.store, archives: r.archives, loader: loader, credentials: r.credentials, alone: r.alone, only: r.only,
-		trust: r.trust, pinner: r.pinner, commits: r.commits, slow: r.slow, views: lru.New[*View](maxViews),
+		trust: r.trust, pinner: r.pinner, commits: r.commits, mirror: r.mirror, slow: r.slow, views: lru.New[*View](maxViews),
 	}
 }
 
@@ -188,10 +189,15 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		r.loads, r.loader.Cache = 1, fleet.NewCache()
 	}
 	lost := &outages{}
+	mirror := r.mirror
+	if r.alone {
+		mirror = nil
+	}
 	m := &mounts{
-		store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks),
+		mirror: mirror,
+		store:  r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks),
 		credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree,
-		exact: exactCommits{store: r.store, commits: r.fetcher(), slow: r.slow, outages: lost, left: patience},
+		exact: exactCommits{store: r.store, commits: r.fetcher(), slow: r.slow, outages: lost, mirror: mirror, left: patience},
 		found: map[string]gitstore.Hash{}, missing: map[string]error{},
 	}
 	f, problems := r.moved(ctx, m.snap)

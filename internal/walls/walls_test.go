@@ -56,7 +56,7 @@ func floors() []([]string) {
 		{"renderer", "gitstore"},
 		{"fleet", "diff", "policy"},
 		{"importer", "rollout", "report"},
-		{"hydrate", "bundle/incoming"},
+		{"hydrate", "bundle/incoming", "bundle/mirror"},
 		{"promote", "review", "hydrate/verify", "hydrate/artifacts", "bundle", "bundle/receipt/transfer"},
 		{"bot", "site"},
 		{"webhook"},
@@ -135,6 +135,8 @@ func forbidden() map[string][]string {
 			"os/exec"),
 
 		"bundle/incoming": append(own("hydrate/source", "hydrate/compare", "promote", "policy", "bundle/envelope"), helm),
+
+		"bundle/mirror": own("hydrate", "policy", "promote", "bundle/envelope", "report"),
 
 		"hydrate/...":           own("bot", "webhook", "site", "service", "cmd", "gitstore/worktree"),
 		"hydrate":               own("policy", "promote", "hydrate/verify"),

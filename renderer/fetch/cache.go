@@ -43,6 +43,9 @@ func (c cache) get(digest string) []byte {
 	return data
 }
 
+// Cached returns the locked archive if Archive finds it without the network, else nil. It must not be written to.
+func (f *Fetcher) Cached(l Locked) []byte { return f.cache.get(l.Digest) }
+
 // put stores verified data.
 func (c cache) put(digest string, data []byte) {
 	hex, ok := hexDigest(digest)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-gitops/sluice/bundle/envelope"
 	"github.com/sluice-gitops/sluice/internal/safetext"
@@ -79,31 +82,25 @@ func regular(name string) error {
 	return err
 }
 
-// envelopes opens a file or, in a folder, all files that end with .sluice and are of a kind, in the order of their
-// environments and numbers. The caller closes them.
-func envelopes(ctx context.Context, name, kind string) (out []*openedFile, err error) {
-	info, err := os.Stat(name)
+// folder opens all files of a folder that end with .sluice and are of a kind, in the order of their environments and
+// numbers. It tells skip of files that are none, or that the medium or somebody damaged. The caller closes the others.
+func folder(ctx context.Context, name, kind string, skip func(file string, why error)) (out []*openedFile, err error) {
+	list, err := os.ReadDir(name)
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
-		one, err := openEnvelope(name)
-		if err != nil {
-			return nil, err
-		}
-		return []*openedFile{one}, nil
-	}
-	list, err := filepath.Glob(filepath.Join(name, "*.sluice"))
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range list {
+	for _, entry := range list {
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
+		if !strings.HasSuffix(entry.Name(), ".sluice") || strings.HasPrefix(entry.Name(), ".") { // of other programs
+			continue
+		}
+		file := filepath.Join(name, entry.Name())
 		one, err := openEnvelope(file)
 		if err != nil {
-			return out, err
+			skip(file, err)
+			continue
 		}
 		if one.Kind != kind {
 			one.close()
@@ -111,16 +108,31 @@ func envelopes(ctx context.Context, name, kind string) (out []*openedFile, err e
 		}
 		out = append(out, one)
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("the folder %s has no %s (files that end with .sluice)", name, strings.ToLower(kind))
-	}
 	slices.SortStableFunc(out, func(a, b *openedFile) int {
-		if c := strings.Compare(a.Environment, b.Environment); c != 0 {
-			return c
-		}
-		return int(a.Sequence - b.Sequence)
+		return cmp.Or(strings.Compare(a.Environment, b.Environment), cmp.Compare(a.Sequence, b.Sequence))
 	})
 	return out, nil
+}
+
+// envelopeDigest is the digest of the file that somebody has looked at.
+type envelopeDigest struct{ want string }
+
+func (d *envelopeDigest) flag(f *pflag.FlagSet) {
+	f.StringVar(&d.want, "digest", "", "refuse the file unless it has this `SHA256`, which inspect and export print")
+}
+
+func (d *envelopeDigest) valid() error {
+	if d.want != "" && digest.SHA256.Validate(d.want) != nil {
+		return usagef("--digest wants the 64 hexadecimal digits of the digest that `sluice bundle inspect` prints")
+	}
+	return nil
+}
+
+func (d *envelopeDigest) check(f *openedFile) error {
+	if d.want == "" || d.want == f.Digest {
+		return nil
+	}
+	return fmt.Errorf("%s has the digest %s, and --digest wants %s: it is not the file that was looked at", f.name, f.Digest, d.want)
 }
 
 // mebibytes prints a number of bytes for people.

@@ -44,6 +44,9 @@ Exit status: 0 if the bundle may be imported; 1 if it is refused, also by the po
 			if err := x.check(); err != nil {
 				return err
 			}
+			if err := x.digest.valid(); err != nil {
+				return err
+			}
 			return x.run(c.Context(), o, args[0])
 		},
 	}
@@ -61,6 +64,9 @@ func (x *bundleDiffOptions) run(ctx context.Context, o IO, name string) error {
 		return err
 	}
 	defer file.close()
+	if err := x.digest.check(file); err != nil {
+		return err
+	}
 	if _, err := x.trust.verified(file.Envelope); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -74,6 +80,7 @@ func (x *bundleDiffOptions) run(ctx context.Context, o IO, name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer opened.Close()
+	s.AddMirror(opened.Brought)
 	rev, err := x.review(ctx, s, f, file.Envelope, opened)
 	if err != nil {
 		return err
@@ -129,6 +136,9 @@ func (x *bundleDiffOptions) review(ctx context.Context, s *app.Session, f *fleet
 	out.Findings.Notes = append(notes, fmt.Sprintf("bundle %d, compared with %s of this site", e.Sequence, ref))
 	if b.Rollback != "" {
 		out.Findings.Notes = append(out.Findings.Notes, "the bundle is a rollback: "+b.Rollback)
+	}
+	if b.Policy != nil {
+		out.Findings.Notes = append(out.Findings.Notes, "home's policy said: "+b.Policy.String())
 	}
 	return out, x.judge(ctx, s, trunk, st, b, out)
 }

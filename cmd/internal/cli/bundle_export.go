@@ -11,7 +11,11 @@ import (
 
 	"github.com/sluice-gitops/sluice/bundle"
 	"github.com/sluice-gitops/sluice/bundle/envelope"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/service/promotions"
 	"github.com/sluice-gitops/sluice/site/index"
 )
 
@@ -34,7 +38,8 @@ func newBundleExport(o IO) *cobra.Command {
 		Use:   "export",
 		Short: "Write a bundle with what a site lacks of an environment",
 		Long: `Writes one signed file for a site that no network reaches: the commits of the environment branch that the site lacks and, with
---source, those of the trunk; the record of the environment; the images of the manifests that it brings; and a software bill of
+--source, those of the trunk, with the packed charts and the commits of other repositories that rendering the environment needs;
+the record of the environment; the images of the manifests that it brings; and a software bill of
 materials. Home numbers the bundles of each environment on the branch sluice/bundles.
 
 --since names what the site has: the number, the digest or the commit of a bundle that was exported before, "last" for the
@@ -69,6 +74,7 @@ Equal content makes an equal file: --again writes a lost bundle once more, byte 
 	f.StringVarP(&x.file, "output", "o", "", "`file` to write, or a folder that ends with /")
 	x.keys.flag(f)
 	x.remoteFlag(f, &x.remote, "`name` of the remote that has the branches")
+	f.BoolVar(&x.noPolicy, "no-policy", false, "do not ask the trunk's policy for its verdict, apart from the bounds of workspaces")
 	f.BoolVar(&x.local, "local", false, "work on the branches of this clone")
 	x.signing.flag(f)
 	c.MarkFlagsMutuallyExclusive("since", "full", "again")
@@ -117,7 +123,8 @@ func (x *bundleExportOptions) run(ctx context.Context, o IO) error {
 	}
 	out, err := bundle.Export(ctx, s.Hydrator, bundle.ExportRequest{
 		Trunk: trunk, Environment: x.environment, Full: x.full, Since: x.since, Again: x.again, Source: x.source,
-		Signers: signers, Images: index.Images, Output: x.file, Now: time.Now(),
+		Signers: signers, Images: index.Images, Output: x.file, Now: time.Now(), Evidence: evidenceOf(s),
+		Policy: promotions.WithoutForge(s, trunk, x.noPolicy).Policy,
 	})
 	if err != nil {
 		return err
@@ -135,7 +142,20 @@ func (x *bundleExportOptions) run(ctx context.Context, o IO) error {
 	fmt.Fprintf(o.Out, "wrote %s (%s)\n", out.File, mebibytes(out.Size))
 	printContents(o.Out, out.Manifest, out.Digest, &out.Contents)
 	fmt.Fprintf(o.Out, "images: %d in the manifests that it brings\n", len(out.Images))
+	for _, w := range out.Warnings {
+		fmt.Fprintf(o.Err, "warning: %s\n", safetext.Line(w))
+	}
 	return nil
+}
+
+// evidenceOf returns the signatures of charts in the cache, or those that registries have now.
+func evidenceOf(s *app.Session) bundle.Evidence {
+	return func(ctx context.Context, r fetch.Ref, l fetch.Locked) (fetch.Evidence, error) {
+		if known := fetch.KnownEvidence(s.Fetcher.Fetcher, l); known != nil {
+			return *known, nil
+		}
+		return s.Fetcher.Evidence(ctx, r, l, true, true)
+	}
 }
 
 // printContents prints what a bundle says. It is text from outside.
@@ -161,6 +181,15 @@ func printContents(w io.Writer, m envelope.Manifest, digest string, c *bundle.Co
 	}
 	fmt.Fprintf(w, "content: %s, %s; %s in the bundle\n", count(c.Clusters, "cluster"), count(c.Manifests, "manifest"),
 		count(c.Objects, "Git object"))
+	if c.Policy != nil {
+		fmt.Fprintf(w, "home's policy said: %s\n", quoted(c.Policy.String()))
+	}
+	for _, k := range c.Charts {
+		fmt.Fprintf(w, "chart: %s %s %s(sha256:%.12s)\n", quoted(k.Chart), quoted(k.Version), worded("from ", k.Repo), k.SHA256)
+	}
+	for _, k := range c.Commits {
+		fmt.Fprintf(w, "repository: %s at %.10s\n", quoted(k.URL), k.Commit)
+	}
 	const most = 20
 	for i, p := range c.Promotions {
 		if i == most {
@@ -184,4 +213,12 @@ func printContents(w io.Writer, m envelope.Manifest, digest string, c *bundle.Co
 	for _, p := range m.Parts {
 		fmt.Fprintf(w, "part: %s (%s)\n", p.Name, mebibytes(p.Size))
 	}
+}
+
+// worded returns a text with words before it and a space after it; "" for none.
+func worded(words, text string) string {
+	if text == "" {
+		return ""
+	}
+	return words + quoted(text) + " "
 }

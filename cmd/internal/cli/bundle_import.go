@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,10 +14,12 @@ import (
 	"github.com/sluice-gitops/sluice/bundle"
 	"github.com/sluice-gitops/sluice/bundle/envelope"
 	"github.com/sluice-gitops/sluice/bundle/incoming"
+	"github.com/sluice-gitops/sluice/bundle/mirror"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 func newBundleInspect(o IO) *cobra.Command {
@@ -82,42 +86,11 @@ func printVerdict(w io.Writer, v envelope.Verdict, err error) {
 	fmt.Fprintf(w, "verdict: trusted, %d of %d required signers signed it\n", len(v.Names), v.Threshold)
 }
 
-func newBundleVerify(o IO) *cobra.Command {
-	var trust envelopeTrust
-	c := &cobra.Command{
-		Use:   "verify FILE",
-		Short: "Check the form, the digests and the signers of a bundle",
-		Long: `Checks the form, sizes and digests of a bundle, and that enough of the signers signed it who count at this side. It needs no
-repository.
-
-Exit status: 0 if the bundle is trusted; 1 if it is not.`,
-		Example: "  sluice bundle verify gov-0042.sluice --signers signers.yaml",
-		Args:    exactArgs("FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			e, err := openEnvelope(args[0])
-			if err != nil {
-				return err
-			}
-			defer e.close()
-			if _, err := bundle.ReadContents(e.Envelope); err != nil {
-				return fmt.Errorf("%s: %w", e.name, err)
-			}
-			verdict, err := trust.verified(e.Envelope)
-			if err != nil {
-				return fmt.Errorf("%s: %w", e.name, err)
-			}
-			printVerdict(o.Out, verdict, nil)
-			return nil
-		},
-	}
-	trust.flag(c.Flags())
-	return c
-}
-
 type bundleImportOptions struct {
 	promotionFlags
-	trust envelopeTrust
-	trunk gitstore.Commit // of the site; zero if it has none. site sets it
+	trust  envelopeTrust
+	digest envelopeDigest
+	trunk  gitstore.Commit // of the site; zero if it has none. site sets it
 }
 
 // site opens the repository of a site. It need not have a trunk yet: the first bundle can bring it.
@@ -177,6 +150,7 @@ func (x *bundleImportOptions) flagsOf(c *cobra.Command) {
 	x.remoteFlag(f, &x.remote, "`name` of the remote that has the branches")
 	f.BoolVar(&x.local, "local", false, "work on the branches of this clone")
 	x.trust.flag(f)
+	x.digest.flag(f)
 }
 
 func newBundleImport(o IO) *cobra.Command {
@@ -189,7 +163,13 @@ the objects of its branches and no others. Then it moves sluice/incoming/ENVIRON
 moves no branch of a cluster and not the environment branch: "sluice promote ENVIRONMENT" and the service do that, by the gates,
 windows, approvals and freezes of the site.
 
-Of a folder, it imports all bundles in their order. A bundle that the site has already is left out.
+Of a folder, it imports all bundles in their order. It leaves out those that the site has and those that are older, and says so. It
+skips files that are damaged or not trusted, imports the others, and exits with 1.
+
+If spec.signers lists keys and no signature of the newest import counts, importing the same bundle again with --sign-key signs it:
+promotions then take it. No import before it counts any more.
+
+Charts and commits of other repositories that the bundle brings go to the branch sluice/mirror/ENVIRONMENT, where rendering finds them.
 
 It refuses a bundle that builds on one that the site lacks, an older one, one of another home, one that goes back and does not say
 so, and one that rewrites history.
@@ -199,6 +179,9 @@ Exit status: 0 if the site has the bundle; 1 if it was refused.`,
 		Args:    exactArgs("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := x.check(); err != nil {
+				return err
+			}
+			if err := x.digest.valid(); err != nil {
 				return err
 			}
 			return x.run(c.Context(), o, args[0])
@@ -211,7 +194,35 @@ Exit status: 0 if the site has the bundle; 1 if it was refused.`,
 }
 
 func (x *bundleImportOptions) run(ctx context.Context, o IO, name string) error {
-	files, err := envelopes(ctx, name, envelope.Bundle)
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return x.importFolder(ctx, o, name)
+	}
+	f, err := openEnvelope(name)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if err := x.importOne(ctx, o, f, false); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	return nil
+}
+
+// importFolder imports the bundles of a folder, and skips what is none, what is not trusted and what is older.
+func (x *bundleImportOptions) importFolder(ctx context.Context, o IO, name string) error {
+	if x.digest.want != "" {
+		return usagef("--digest is of one file, and %s is a folder", name)
+	}
+	bad := 0
+	skip := func(file string, why error) {
+		bad++
+		fmt.Fprintf(o.Err, "skipped: %s\n", safetext.Line(strings.TrimPrefix(why.Error(), file+": ")+" ("+file+")"))
+	}
+	files, err := folder(ctx, name, envelope.Bundle, skip)
 	defer func() {
 		for _, f := range files {
 			f.close()
@@ -220,16 +231,30 @@ func (x *bundleImportOptions) run(ctx context.Context, o IO, name string) error 
 	if err != nil {
 		return err
 	}
+	if len(files)+bad == 0 {
+		return fmt.Errorf("the folder %s has no bundle (files that end with .sluice)", name)
+	}
 	for _, f := range files {
-		if err := x.importOne(ctx, o, f, len(files) > 1); err != nil {
+		err := x.importOne(ctx, o, f, true)
+		if errors.Is(err, envelope.ErrUntrusted) {
+			skip(f.name, err)
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%s: %s skipped, which are damaged or not trusted", name, count(bad, "file"))
 	}
 	return nil
 }
 
 // importOne imports a bundle. Of a folder, one that is older than the last import is left out.
 func (x *bundleImportOptions) importOne(ctx context.Context, o IO, f *openedFile, many bool) error {
+	if err := x.digest.check(f); err != nil {
+		return err
+	}
 	verdict, err := x.trust.verified(f.Envelope)
 	if err != nil {
 		return err
@@ -249,6 +274,10 @@ func (x *bundleImportOptions) importOne(ctx context.Context, o IO, f *openedFile
 		fmt.Fprintf(o.Out, "bundle %d for %s: imported already\n", f.Sequence, f.Environment)
 		return nil
 	}
+	if older, ok := errors.AsType[*bundle.OlderError](err); ok && many {
+		fmt.Fprintf(o.Out, "bundle %d for %s: left out, it is older than bundle %d, which this site has\n", f.Sequence, f.Environment, older.Has)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -260,8 +289,15 @@ func (x *bundleImportOptions) importOne(ctx context.Context, o IO, f *openedFile
 	printVerdict(o.Out, verdict, nil)
 	fmt.Fprintf(o.Out, "bundle %d for %s: imported to %s (source %.10s)\n", got.Sequence, got.Environment, incoming.Branch(got.Environment),
 		opened.Source)
+	if got.First {
+		fmt.Fprintf(o.Out, "the import is signed now; no import before it counts\n")
+	}
 	for _, m := range opened.Moves {
 		fmt.Fprintf(o.Out, "%s moved to %s\n", quoted(m.Branch), m.New.Short())
+	}
+	if !opened.Brought.IsZero() {
+		fmt.Fprintf(o.Out, "%s and %s of other repositories: kept on %s\n", count(len(opened.Charts), "chart"), count(len(opened.Commits), "commit"),
+			mirror.Branch(got.Environment))
 	}
 	fmt.Fprintf(o.Out, "next: sluice promote %s\n", got.Environment)
 	return nil

@@ -29,6 +29,9 @@ func bundlePage(file string, m envelope.Manifest, digest string, size int64, c *
 	if c.Rollback != "" {
 		facts = append(facts, fact("Rollback", "%s", c.Rollback))
 	}
+	if c.Policy != nil {
+		facts = append(facts, fact("Home's policy said", "%s", c.Policy))
+	}
 	sheet := &report.Sheet{
 		Fleet: m.Fleet, Title: fmt.Sprintf("Bundle %d for %s", m.Sequence, m.Environment), Version: app.Version(),
 		Lead: mebibytes(size) + " in one file", Sections: []report.SheetSection{{Title: "Bundle", Rows: facts}},
@@ -46,6 +49,13 @@ func bundlePage(file string, m envelope.Manifest, digest string, size int64, c *
 	for _, i := range images {
 		list = append(list, []string{i})
 	}
+	var charts, commits [][]string
+	for _, k := range c.Charts {
+		charts = append(charts, []string{k.Chart, k.Version, k.Repo, k.SHA256})
+	}
+	for _, k := range c.Commits {
+		commits = append(commits, []string{k.URL, k.From, k.Commit})
+	}
 	for _, p := range m.Parts {
 		parts = append(parts, []string{p.Name, mebibytes(p.Size), p.SHA256})
 	}
@@ -56,6 +66,8 @@ func bundlePage(file string, m envelope.Manifest, digest string, size int64, c *
 			Columns: []string{"Promotion", "Time", "Commit", "Requested by", "Approved by", "Reason and exceptions"}, Rows: promotions,
 		},
 		report.SheetSection{Title: "Images of the manifests that it brings", Rows: list},
+		report.SheetSection{Title: "Charts", Columns: []string{"Chart", "Version", "Repository", "SHA-256"}, Rows: charts},
+		report.SheetSection{Title: "Other repositories", Columns: []string{"Repository", "From", "Commit"}, Rows: commits},
 		report.SheetSection{Title: "Parts", Columns: []string{"Part", "Size", "SHA-256"}, Rows: parts})
 	return createFile(file, func(w io.Writer) error { return page.WriteSheet(w, sheet) })
 }
