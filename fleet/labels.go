@@ -108,7 +108,7 @@ func (lc labelChecks) value(doc document, key, value string, at []string) {
 
 func (lc labelChecks) report(doc document, at []string, format string, args ...any) {
 	hint := "correct it, give the label to a cluster or a class, or write optional: true beside it"
-	if slices.Contains(at, "avoidTogether") {
+	if slices.Contains(at, "avoidTogether") || slices.Contains(at, "traffic") && slices.Contains(at, "label") {
 		hint = "correct it, give the label to a cluster or a class, or remove it"
 	}
 	if len(lc.fleet.Spec.Import) > 0 {

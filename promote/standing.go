@@ -173,6 +173,12 @@ func (v *standing) runs(ctx context.Context, s *rollout.Situation) {
 		v.is(rollout.Red, "%s is %s", v.e.Name, s.Record.Halt)
 		return
 	}
+	for _, h := range s.Record.Holds {
+		if v.request.Health && (len(h.Clusters) == 0 || slices.Contains(h.Clusters, v.cluster.Name)) {
+			v.is(rollout.Waiting, "%s does not run everything: held back is %s; %s", v.cluster.Name, h, h.Ends(v.e.Name, "sluice"))
+			return
+		}
+	}
 	runs := st.Source().On(v.cluster.Name)
 	commits := []string{runs.Commit}
 	for _, commit := range runs.Apps {
@@ -195,7 +201,10 @@ func (v *standing) runs(ctx context.Context, s *rollout.Situation) {
 	case v.cluster.Retired():
 	case c.Desired == "":
 		v.is(rollout.Waiting, "%s has nothing for %s yet: %s", st.Branch, v.cluster.Name, advance)
-	case c.Tree == c.Desired || v.cluster.Frozen():
+	case v.cluster.Frozen() && !v.request.Health:
+	case v.cluster.Frozen():
+		v.is(rollout.Waiting, "%s is frozen by its declaration in %s", c.Name, v.cluster.File)
+	case c.Tree == c.Desired:
 	case slices.ContainsFunc(s.Record.Freezes, func(f rollout.Freeze) bool { return f.Target == c.Name && f.Holds(v.request.Now) }):
 		v.is(rollout.Waiting, "%s is frozen: `sluice unfreeze %[1]s` lets it move", c.Name)
 	default:
@@ -244,7 +253,8 @@ func (v *standing) rolled(ctx context.Context, s rollout.Situation) error {
 }
 
 // since returns since when the cluster runs what is waited for and is healthy. A rollout begins when the one before it
-// is complete and healthy, so only the first one that brought it matters: the state after that one began when it was.
+// is complete and healthy, so the state after the one that brought it began when the cluster was healthy. Later ones do
+// not start the bake again.
 func (v *standing) since(ctx context.Context, ran []rollout.PastState, healthy time.Time) time.Time {
 	out := healthy
 	for i := len(ran) - 1; i > 0; i-- {

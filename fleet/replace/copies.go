@@ -140,9 +140,16 @@ func (c *copies) copy(from, to string) error {
 		c.note("%s exists and stays as it is; for %s, it is %s", to, c.old, from)
 		return nil
 	}
-	entries, err := c.fleet.ReadDir(from)
-	if err != nil { // it is a file
+	info, err := c.fleet.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
 		return c.file(from, to)
+	}
+	entries, err := c.fleet.ReadDir(from)
+	if err != nil {
+		return err
 	}
 	for _, e := range entries {
 		name := path.Join(from, e.Name())

@@ -94,12 +94,14 @@ func (e edit) apply(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	edited := e.insert(string(data), node, missing)
+	candidates := []string{e.insert(string(data), node, missing, false), e.insert(string(data), node, missing, true)}
 	if err := e.change(node, missing); err != nil {
 		return nil, err
 	}
-	if again, err := documents([]byte(edited)); err == nil && reflect.DeepEqual(contents(again), contents(docs)) {
-		return []byte(edited), nil
+	for _, edited := range candidates {
+		if again, err := documents([]byte(edited)); err == nil && reflect.DeepEqual(contents(again), contents(docs)) {
+			return []byte(edited), nil
+		}
 	}
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
@@ -219,9 +221,10 @@ func (e edit) change(node *yaml.Node, missing []string) error {
 	return nil
 }
 
-// insert returns the text with the edit: in place of the scalar, on a line of its own at the end of a node, or before
-// its closing bracket. The result can be wrong for unusual text, so the caller decodes it.
-func (e edit) insert(data string, node *yaml.Node, missing []string) string {
+// insert returns the text with the edit: in place of the scalar, on a line of its own at the end of a node or, with
+// front, at its beginning, or before its closing bracket. The result can be wrong for unusual text, so the caller
+// decodes it.
+func (e edit) insert(data string, node *yaml.Node, missing []string, front bool) string {
 	item := quoted(e.text)
 	for i, key := range slices.Backward(missing) {
 		switch {
@@ -263,6 +266,12 @@ func (e edit) insert(data string, node *yaml.Node, missing []string) string {
 		item = "- " + item
 	}
 	end := min(last(node), len(lines))
+	if front && node.Kind == yaml.MappingNode && strings.TrimSpace(string(line[:node.Column-1])) == "" {
+		end = node.Line - 1
+	}
+	if end == 0 {
+		return strings.Repeat(" ", node.Column-1) + item + "\n" + data
+	}
 	newline := "\n"
 	if strings.HasSuffix(lines[end-1], "\r\n") {
 		newline = "\r\n"
@@ -294,9 +303,12 @@ func token(text string, node *yaml.Node) int {
 	return 0
 }
 
-// last returns the last line on which a part of the node begins.
+// last returns the last line on which a part of the node begins or, for a literal block, the line on which it ends.
 func last(node *yaml.Node) int {
 	line := node.Line
+	if node.Style&yaml.LiteralStyle != 0 {
+		line += 1 + strings.Count(strings.TrimRight(node.Value, "\n"), "\n")
+	}
 	for _, child := range node.Content {
 		line = max(line, last(child))
 	}

@@ -38,13 +38,21 @@ func TestAddition(t *testing.T) {
 			"kind: Fleet\nspec:\n  layers:\n", "layers", "cluster",
 			"kind: Fleet\nspec:\n  layers:\n    - cluster\n",
 		},
+		"a folded value": {
+			"kind: Fleet\nspec:\n  # first\n  b: 1\n\n  a: >\n    x\n    y\n", "layers", "l",
+			"kind: Fleet\nspec:\n  # first\n  layers: [l]\n  b: 1\n\n  a: >\n    x\n    y\n",
+		},
+		"a folded value in a list": {
+			"kind: Fleet\nspec:\n  layers:\n    - >\n      x\n      y\n", "layers", "l",
+			"kind: Fleet\nspec:\n  layers:\n    - >\n      x y\n\n    - l\n",
+		},
 		"a number as a name": {
 			"kind: Fleet\nspec:\n  layers: [é, a] # ü\n", "layers", "12",
 			"kind: Fleet\nspec:\n  layers: [é, a, \"12\"] # ü\n",
 		},
 		"a value of two lines": {
 			"kind: Fleet\nspec:\n  a: |\n    x\n    y\n", "layers", "l",
-			"kind: Fleet\nspec:\n  a: |\n    x\n    y\n  layers:\n    - l\n",
+			"kind: Fleet\nspec:\n  a: |\n    x\n    y\n  layers: [l]\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

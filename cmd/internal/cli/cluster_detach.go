@@ -204,6 +204,17 @@ func (d *detached) handOver(ctx context.Context, s *app.Session, f *fleet.Fleet,
 		d.Notes = append(d.Notes, fmt.Sprintf("%s: %s", d.Branch, origin.Foreign))
 	}
 	d.Commit, d.Source = tip.String(), branch.Trailer(origin.Rendered.Message, branch.TrailerSource)
+	envs, err := h.Branches.List(ctx, f.EnvironmentBranch(c.Environment))
+	if err != nil {
+		return err
+	}
+	st, err := h.EnvironmentState(ctx, f, c.Environment, envs[f.EnvironmentBranch(c.Environment)])
+	if err != nil {
+		return err
+	}
+	if want := st.Clusters[c.Name]; !want.IsZero() && want != commit.Tree {
+		d.Notes = append(d.Notes, fmt.Sprintf("the branch does not have yet what %s has for it: what follows is what the branch has", st.Branch))
+	}
 	others := map[string]string{} // apps of other commits
 	for _, t := range gitstore.Trailers(origin.Rendered.Message) {
 		if name, source, ok := strings.Cut(t.Value, " "); ok && t.Key == branch.TrailerAppSource {
@@ -331,7 +342,7 @@ func (d *detached) text(w io.Writer) error {
 		if h, err := gitstore.ParseHash(commit); err == nil {
 			commit = h.Short()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", a.Name, safetext.Line(commit), a.Objects, safetext.Line(strings.Join(a.Charts, ", ")),
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", safetext.Line(a.Name), safetext.Line(commit), a.Objects, safetext.Line(strings.Join(a.Charts, ", ")),
 			safetext.Line(strings.Join(a.Images, ", ")))
 	}
 	if err := table.Flush(); err != nil {
@@ -353,7 +364,8 @@ func (d *detached) text(w io.Writer) error {
 		if one.Optional {
 			optional = ", optional"
 		}
-		fmt.Fprintf(w, "  %s/%s of %s%s\n", safetext.Line(one.Namespace), safetext.Line(one.Name), strings.Join(one.UsedBy, ", "), optional)
+		fmt.Fprintf(w, "  %s/%s of %s%s\n", safetext.Line(one.Namespace), safetext.Line(one.Name),
+			safetext.Line(strings.Join(one.UsedBy, ", ")), optional)
 	}
 	for _, h := range d.Holds {
 		fmt.Fprintf(w, "\nheld back: %s\n", safetext.Line(h))

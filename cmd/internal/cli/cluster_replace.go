@@ -218,7 +218,24 @@ func (x *replacement) plan(ctx context.Context) error {
 	if x.out.Removes, err = x.removes(ctx, change.Fleet); err != nil {
 		return err
 	}
+	if err := x.leftover(ctx, change.Fleet); err != nil {
+		return err
+	}
 	return x.write(ctx, change)
+}
+
+// leftover notes a branch that an earlier cluster of the name left.
+func (x *replacement) leftover(ctx context.Context, after *fleet.Fleet) error {
+	c, ok := after.Cluster(x.out.New)
+	if !ok || x.out.Step != replace.Create {
+		return nil
+	}
+	name := after.ClusterBranch(c)
+	refs, err := x.session.Branches.List(ctx, name)
+	if err == nil && !refs[name].IsZero() {
+		x.out.Notes = append(x.out.Notes, fmt.Sprintf("the branch %s exists already, and what it has may be applied before the first step is there", name))
+	}
+	return err
 }
 
 // replaceSource is the tree that a step changes.
@@ -421,13 +438,13 @@ func (x *replacement) removes(ctx context.Context, after *fleet.Fleet) ([]remova
 
 // removals counts the objects of a cluster, and of the apps that describe it, that another fleet no longer has.
 func removals(ctx context.Context, s *app.Session, before, after *fleet.Fleet, cluster string) ([]removal, error) {
-	refs, err := s.Hydrator.Branches.List(ctx, before.BranchPrefixes()...)
+	refs, err := s.Branches.List(ctx, before.BranchPrefixes()...)
 	if err != nil {
 		return nil, err
 	}
 	var out []removal
 	for _, e := range before.Spec.Environments {
-		st, err := s.Hydrator.EnvironmentState(ctx, before, e.Name, refs[before.EnvironmentBranch(e.Name)])
+		st, err := s.EnvironmentState(ctx, before, e.Name, refs[before.EnvironmentBranch(e.Name)])
 		if err != nil {
 			return nil, err
 		}
