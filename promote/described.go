@@ -171,10 +171,16 @@ func upgradeSteps(c *fleet.Cluster, apps []*fleet.App) [][]string {
 }
 
 // entire renders a proposal with all described clusters.
-func (p *proposals) entire(ctx context.Context, e fleet.Environment, s *rollout.Situation, source rollout.Source) (
+func (p *proposals) entire(ctx context.Context, e fleet.Environment, s *rollout.Situation, next *rollout.Proposal) (
 	*rollout.Entire, error,
 ) {
-	full, err := p.compose(ctx, e.Name, source, false)
+	source := next.Entire
+	round, err := p.round(ctx, e.Name, s, next)
+	if err != nil {
+		return nil, err
+	}
+	stepped := round.Of(s.Trunk, source, s.Running.Source, p.clusterNames(e.Name))
+	full, err := p.compose(ctx, e.Name, stepped, false)
 	if err != nil {
 		return nil, err
 	}
@@ -200,8 +206,8 @@ func (p *proposals) entire(ctx context.Context, e fleet.Environment, s *rollout.
 	if err != nil {
 		return nil, err
 	}
-	out.Behind = p.behind(ctx, s)
-	out.Skips, out.SkipsWhy, err = p.skipsMinor(ctx, e.Name, source)
+	out.Behind, out.Round = p.behind(ctx, s), round
+	out.Skips, out.SkipsWhy, err = p.skipsMinor(ctx, e.Name, stepped)
 	return out, err
 }
 
@@ -247,48 +253,31 @@ func (p *proposals) appTrees(ctx context.Context, tree string) (map[string]gitst
 }
 
 // skipsMinor lists the apps of described clusters that a source would upgrade by more than one minor version, which
-// Kubernetes does not support, and says which clusters these are. The versions before are those of all apps that
-// describe a cluster, on the environment branch and on the branch of its management cluster, whatever the apps are
-// called; the oldest counts. All apps of such a cluster are listed, so that none begins an upgrade that another one
-// cannot end. A cluster whose version is not known, or whose objects stay, counts for nothing.
+// Kubernetes does not support, and says which clusters these are. All apps of such a cluster are listed, so that none
+// begins an upgrade that another one cannot end.
 func (p *proposals) skipsMinor(ctx context.Context, environment string, to rollout.Source) (map[string]bool, string,
 	error,
 ) {
-	from := p.states[environment].Source()
-	was, err := p.versionsBefore(ctx, environment)
-	if err != nil || len(was) == 0 {
+	upgrades, err := p.upgrades(ctx, environment, to)
+	if err != nil {
 		return nil, "", err
 	}
-	apps, first, texts := map[string][]string{}, "", map[string]string{} // by described cluster
-	for _, c := range p.fleet.ClustersOf(environment) {
-		have, want := from.On(c.Name), to.On(c.Name)
-		for _, t := range p.fleet.TargetsOf(c) {
-			app := t.App.Name
-			a := p.describing(ctx, want.Of(app), app)
-			if a == nil || have.Of(app) == want.Of(app) {
-				continue
-			}
-			d := a.Describes()
-			apps[d.Name] = append(apps[d.Name], app)
-			lowest, yes := fleet.SkipsMinor(was[d.Name], d.KubeVersion)
-			if !yes {
-				continue
-			}
-			texts[d.Name] = fmt.Sprintf("%s from %s to %s", d.Name, was[d.Name], d.KubeVersion)
-			if first == "" || fleet.OlderMinor(lowest, first) {
-				first = lowest
-			}
+	out, list, first := map[string]bool{}, []string{}, ""
+	for _, name := range slices.Sorted(maps.Keys(upgrades)) {
+		u := upgrades[name]
+		if u.skips == "" {
+			continue
+		}
+		list = append(list, fmt.Sprintf("%s from %s to %s", name, u.from, u.to))
+		if first == "" || fleet.OlderMinor(u.skips, first) {
+			first = u.skips
+		}
+		for _, t := range u.targets {
+			out[t.app] = true
 		}
 	}
-	if len(texts) == 0 {
+	if len(list) == 0 {
 		return nil, "", nil
-	}
-	out, list := map[string]bool{}, []string{}
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		list = append(list, texts[name])
-		for _, app := range apps[name] {
-			out[app] = true
-		}
 	}
 	return out, fmt.Sprintf("it would upgrade %s, and Kubernetes skips no minor version: promote a commit with kubeVersion %s first",
 		rollout.Few(list), first), nil

@@ -134,8 +134,11 @@ func (m *management) pass(t *testing.T, commands ...promote.Command) promote.Sta
 // versions lists the described clusters that have a version on the branch of the management cluster.
 func (m *management) versions(v string) string {
 	var out []string
-	for file := range strings.Lines(m.Git("grep", "--name-only", "version: v"+v, "cluster/m")) {
-		_, file, _ = strings.Cut(strings.TrimSpace(file), ":workload.")
+	for line := range strings.Lines(m.Git("grep", "version: v", "cluster/m")) {
+		if !strings.HasSuffix(strings.TrimSpace(line), "version: v"+v) {
+			continue
+		}
+		_, file, _ := strings.Cut(line, ":workload.")
 		name, _, _ := strings.Cut(file, "/")
 		out = append(out, name)
 	}
@@ -305,26 +308,96 @@ func TestUpgradeOrder(t *testing.T) {
 	}
 }
 
-// TestDescribedMinors: no promotion skips a minor version of a described cluster, and the message names the first.
+// TestDescribedMinors: two minor versions that are both on the trunk come in two rounds through all waves, by
+// themselves. A commit that changes two at once comes to nobody, and the message names the version in between.
 func TestDescribedMinors(t *testing.T) {
 	t.Parallel()
 	m := newManagement(t, "mode: auto, settle: 0s")
 	m.version("1.36.1")
+	m.tools("two") // the newest commit with 1.36
+	m.Commit("two")
 	between := m.Git("rev-parse", "main")
+	m.tools("three")
 	m.version("1.37.0")
 	last := m.pass(t)
-	wants(t, "two minors", []string{last.Decision.WaitsFor}, "and Kubernetes skips no minor version: promote a commit with kubeVersion 1.36 first")
-	wants(t, "who", []string{last.Decision.WaitsFor}, "dev-1 from 1.35.2 to 1.37.0, dev-2 from 1.35.2 to 1.37.0, prod-1 from 1.35.2 to 1.37.0")
-	wantVersions(t, m, "1.35.2", "dev-1 dev-2 prod-1 prod-2 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8 staging-1 staging-2")
-	promoted := ordered(rollout.EventPromote, "p", func(c *promote.Command) { c.Revision, c.Now = between, true })
-	promoted.Environment = "mgmt"
-	m.pass(t, promoted)
+	gates := fmt.Sprint(last.Decision.Gates)
+	wants(t, "first round", []string{gates}, fmt.Sprintf(
+		"Kubernetes skips no minor version, so %.10s comes before %.10s: it upgrades prod-3 from 1.35.2 to 1.36.1", between, m.Git("rev-parse", "main")))
+	wantVersions(t, m, "1.36.1", firstWaves)
+	if !strings.Contains(m.Git("show", "cluster/m:tools/configmap-tools.yaml"), "three") {
+		t.Error("what describes no cluster waits for the second round")
+	}
+	last = m.hours(t, 3, 10*time.Minute)
+	wantVersions(t, m, "1.36.1", firstWaves)
+	wants(t, "no second round yet", []string{last.Decision.WaitsFor}, "prod/canary bakes")
+	seen := map[string]bool{}
+	for range 40 {
+		m.hours(t, 1, 30*time.Minute)
+		old, middle, newest := m.versions("1.35.2"), m.versions("1.36.1"), m.versions("1.37.0")
+		seen[old+"|"+middle+"|"+newest] = true
+		if old != "" && newest != "" {
+			t.Fatalf("the second round begins before the first one is over: 1.35 has %s, 1.37 has %s", old, newest)
+		}
+	}
+	wantVersions(t, m, "1.37.0", allDescribed)
+	if !seen["||"+allDescribed] || len(seen) < 6 {
+		t.Errorf("the states are %v", seen)
+	}
+	if text := m.Git("show", "env/mgmt:.sluice/environment.yaml"); strings.Contains(text, "apps") {
+		t.Errorf("in the end, all apps have one commit: %s", text)
+	}
+
+	m.version("1.39.0")
 	last = m.pass(t)
-	wantVersions(t, m, "1.37.0", "dev-1 dev-2 prod-1 prod-2 staging-1 staging-2")
-	wantVersions(t, m, "1.36.1", "prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
-	wants(t, "the second round", []string{last.Decision.WaitsFor}, "prod/canary bakes")
+	wants(t, "two at once", []string{last.Decision.WaitsFor}, "and Kubernetes skips no minor version: promote a commit with kubeVersion 1.38 first")
+	wants(t, "who", []string{last.Decision.WaitsFor}, "dev-1 from 1.37.0 to 1.39.0, dev-2 from 1.37.0 to 1.39.0, prod-1 from 1.37.0 to 1.39.0")
+	wantVersions(t, m, "1.37.0", allDescribed)
 }
 
+// TestDescribedRoundsByCommand: one command brings both rounds. A red canary of the second one stops it, and a commit
+// that corrects it brings all clusters to the end.
+func TestDescribedRoundsByCommand(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, strings.Replace(withStatuses, "auto", "manual", 1))
+	m.pass(t, toMgmt(rollout.EventPromote, "first", nil))
+	m.version("1.36.0")
+	m.version("1.37.0")
+	m.pass(t, toMgmt(rollout.EventPromote, "p", nil))
+	wantVersions(t, m, "1.36.0", firstWaves)
+	for i := 0; m.versions("1.37.0") == ""; i++ {
+		if m.hours(t, 1, 90*time.Minute); i > 20 {
+			t.Fatal("no second round")
+		}
+	}
+	wantVersions(t, m, "1.37.0", firstWaves)
+	wantVersions(t, m, "1.36.0", "prod-3 prod-4 prod-5 prod-6 prod-7 prod-8")
+	m.hours(t, 12, 90*time.Minute)
+	wantVersions(t, m, "1.37.0", allDescribed)
+	if last := m.pass(t); last.Decision.Record.Request != nil {
+		t.Error("the request is still open")
+	}
+}
+
+// TestDescribedRoundStays: a round brings no frozen cluster, no cluster to an older version, and nothing of a commit that
+// does not describe the cluster: its objects would go.
+func TestDescribedRoundStays(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	m.pass(t, ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target, c.Until = "prod-2", m.now.Add(900*time.Hour) }))
+	selected, older := m.Read("clusters/dev-1.yaml"), m.Read("clusters/dev-2.yaml")
+	m.Write("clusters/dev-1.yaml", strings.Replace(selected, `capi: "yes"`, `capi: "no"`, 1))
+	m.Write("clusters/dev-2.yaml", strings.Replace(older, "environment: dev", "environment: dev, kubeVersion: 1.34.0", 1))
+	m.version("1.36.1")
+	m.Write("clusters/dev-1.yaml", selected)
+	m.Write("clusters/dev-2.yaml", older)
+	m.version("1.37.0")
+	m.pass(t)
+	wantVersions(t, m, "1.36.1", "prod-1 staging-1 staging-2")
+	last := m.hours(t, 30, 2*time.Hour)
+	wantVersions(t, m, "1.35.2", "dev-1 dev-2 prod-2")
+	wantVersions(t, m, "1.37.0", "prod-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8 staging-1 staging-2")
+	wants(t, "what is left", []string{last.Decision.WaitsFor}, "workload.dev-1, workload.dev-2, workload.prod-2, which is held back; it would upgrade dev-1 from 1.35.2 to 1.37.0, dev-2 from 1.35.2 to 1.37.0, prod-2 from 1.35.2 to 1.37.0, and Kubernetes skips no minor version: promote a commit with kubeVersion 1.36 first")
+}
 // TestVersions: a described cluster has the version of its objects, another one that of its declaration, and a cluster is
 // behind since the first commit that wants more than it runs.
 func TestVersions(t *testing.T) {

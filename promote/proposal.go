@@ -79,7 +79,7 @@ func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Si
 	if err != nil || next == nil || next.Entire.Empty() || s.Running.Foreign != "" {
 		return next, err
 	}
-	if s.Entire, err = p.entire(ctx, e, s, next.Entire); err != nil {
+	if s.Entire, err = p.entire(ctx, e, s, next); err != nil {
 		return nil, err
 	}
 	return rollout.Next(*s)

@@ -41,10 +41,53 @@ type Entire struct {
 	// Behind names, for an app that describes a cluster, a cluster whose branch does not have what the environment branch
 	// has of it, also a frozen one.
 	Behind map[string]string
-	// Skips are apps of described clusters that it would upgrade by more than one minor version; SkipsWhy says which.
+	// Skips are apps of described clusters that it would upgrade by more than one minor version, and that no older commit
+	// upgrades by one; SkipsWhy says which.
 	Skips    map[string]bool
 	SkipsWhy string
-	Failure  string // why it cannot be rendered: then the proposal is not divided
+	// Round is what apps of described clusters get first. Everything else here is about Source after it.
+	Round   Round
+	Failure string // why it cannot be rendered: then the proposal is not divided
+}
+
+// Round is what apps of described clusters get before what is promoted, because Kubernetes skips no minor version. An
+// empty Round changes nothing.
+type Round struct {
+	Apps map[string]string // to an older commit of the trunk; "" keeps what the app runs
+	Why  string
+}
+
+// Of returns a source with the commits of the round for its apps. Apps that run this commit, or a newer one, keep it.
+func (r Round) Of(t Trunk, source, running Source, clusters []string) Source {
+	if len(r.Apps) == 0 {
+		return source
+	}
+	order, out := t.order(), Source{Commit: source.Commit, Apps: source.Apps, Clusters: map[string]ClusterSource{}}
+	for _, name := range clusters {
+		want, have := source.On(name), running.On(name)
+		for app, commit := range r.Apps {
+			switch {
+			case want.Of(app) == have.Of(app):
+			case order.at(have.Of(app)) >= order.at(commit):
+				want = want.with(app, have.Of(app))
+			default:
+				want = want.with(app, commit)
+			}
+		}
+		out.Clusters[name] = want
+	}
+	return out.Among(clusters)
+}
+
+// Stays returns which apps keep what they run whatever is promoted: those that describe frozen clusters, and those that
+// holds name.
+func Stays(s Situation) (func(app string) bool, error) {
+	_, frozen, err := stages(s, 0)
+	return func(app string) bool {
+		return slices.Contains(frozen, app) || slices.ContainsFunc(s.Record.Holds, func(h Hold) bool {
+			return (h.Tree != "" || h.Whole) && (len(h.Apps) == 0 || slices.Contains(h.Apps, app))
+		})
+	}, err
 }
 
 // stage is a part of the apps that describe clusters, which moves at once.
@@ -206,6 +249,9 @@ func (x *proposer) divide(w *Proposal) {
 		}
 		known = false
 	}
+	if known {
+		w.Source, w.round = e.Round.Of(x.s.Trunk, w.Source, x.s.Running.Source, x.names()), e.Round.Why
+	}
 	w.stages = x.stages
 	if gone := x.gone(); known && len(gone) > 0 {
 		w.stages = append(slices.Clone(x.stages), stage{name: wordGone, wave: wordGone, apps: gone, all: gone})
@@ -292,6 +338,10 @@ func (x *gatekeeper) describedGates(w Proposal) []Gate {
 	if w.waits != "" {
 		return []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Green, Reason: "it brings what describes no cluster; " + w.waits}}
 	}
+	var round []Gate
+	if w.round != "" {
+		round = []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Green, Reason: w.round}}
+	}
 	if w.Stage == "" {
 		return slices.CompactFunc(w.firm, func(a, b Gate) bool { return a.Name == b.Name && a.State == b.State })
 	}
@@ -309,7 +359,7 @@ func (x *gatekeeper) describedGates(w Proposal) []Gate {
 		}
 		g.State, g.Reason, g.Since, g.Until = one.State, one.Reason, one.Since, one.Until
 	}
-	return append([]Gate{g}, st.gates...)
+	return slices.Concat(round, []Gate{g}, st.gates)
 }
 
 // stageGate reports whether a later stage may follow one: what that last brought is complete, healthy and has baked,

@@ -302,5 +302,6 @@ type Proposal struct {
 	firm      []Gate  // of the stages that --now brings
 	waits     string  // why the first stage does not come with everything else
 	note      string  // why it leaves out some of Held
+	round     string  // why described clusters get an older commit first
 	undivided bool    // what changes is not known, so no described cluster moves
 }
