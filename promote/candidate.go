@@ -32,9 +32,11 @@ func (p *proposals) candidate(ctx context.Context, environment string, next *rol
 		}
 	}
 	if out.Blocked == "" && st.Exists() {
-		if _, out.Blocked, err = p.skipsMinor(ctx, environment, source); err != nil {
+		upgrades, err := p.upgrades(ctx, environment, source)
+		if err != nil {
 			return nil, err
 		}
+		_, out.Blocked = skipsMinor(upgrades)
 	}
 	if out.Blocked == "" && st.Exists() {
 		if out.Blocked, err = p.dropsDescribed(ctx, environment, next); err != nil {

@@ -207,8 +207,18 @@ func (p *proposals) entire(ctx context.Context, e fleet.Environment, s *rollout.
 		return nil, err
 	}
 	out.Behind, out.Round = p.behind(ctx, s), round
-	out.Skips, out.SkipsWhy, err = p.skipsMinor(ctx, e.Name, stepped)
-	return out, err
+	upgrades, err := p.upgrades(ctx, e.Name, stepped)
+	if err != nil {
+		return nil, err
+	}
+	out.Minors = map[string]bool{}
+	for _, u := range upgrades {
+		for _, t := range u.targets {
+			out.Minors[t.app] = fleet.OlderMinor(u.from, u.to)
+		}
+	}
+	out.Skips, out.SkipsWhy = skipsMinor(upgrades)
+	return out, nil
 }
 
 // behind names, for each app, a cluster whose branch does not have it as the environment branch does. Where a branch
@@ -250,37 +260,6 @@ func (p *proposals) appTrees(ctx context.Context, tree string) (map[string]gitst
 		out[a.Name] = a.Hash
 	}
 	return out, nil
-}
-
-// skipsMinor lists the apps of described clusters that a source would upgrade by more than one minor version, which
-// Kubernetes does not support, and says which clusters these are. All apps of such a cluster are listed, so that none
-// begins an upgrade that another one cannot end.
-func (p *proposals) skipsMinor(ctx context.Context, environment string, to rollout.Source) (map[string]bool, string,
-	error,
-) {
-	upgrades, err := p.upgrades(ctx, environment, to)
-	if err != nil {
-		return nil, "", err
-	}
-	out, list, first := map[string]bool{}, []string{}, ""
-	for _, name := range slices.Sorted(maps.Keys(upgrades)) {
-		u := upgrades[name]
-		if u.skips == "" {
-			continue
-		}
-		list = append(list, fmt.Sprintf("%s from %s to %s", name, u.from, u.to))
-		if first == "" || fleet.OlderMinor(u.skips, first) {
-			first = u.skips
-		}
-		for _, t := range u.targets {
-			out[t.app] = true
-		}
-	}
-	if len(list) == 0 {
-		return nil, "", nil
-	}
-	return out, fmt.Sprintf("it would upgrade %s, and Kubernetes skips no minor version: promote a commit with kubeVersion %s first",
-		rollout.Few(list), first), nil
 }
 
 // versionsBefore returns the oldest version that described clusters have on the branches of an environment.

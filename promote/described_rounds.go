@@ -63,15 +63,41 @@ func (p *proposals) upgrades(ctx context.Context, environment string, to rollout
 	return out, nil
 }
 
+// skipsMinor lists the apps of described clusters that upgrades take over more than one minor version, which Kubernetes does
+// not support, with the reason of each, and says which clusters these are. All apps of such a cluster are listed, so that
+// none begins an upgrade that another one cannot end.
+func skipsMinor(upgrades map[string]*clusterUpgrade) (apps map[string]string, why string) {
+	const text = "it would upgrade %s, and Kubernetes skips no minor version: promote a commit with kubeVersion %s first"
+	var list []string
+	first := ""
+	apps = map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(upgrades)) {
+		u := upgrades[name]
+		if u.skips == "" {
+			continue
+		}
+		one := fmt.Sprintf("%s from %s to %s", name, u.from, u.to)
+		if list = append(list, one); first == "" || fleet.OlderMinor(u.skips, first) {
+			first = u.skips
+		}
+		for _, t := range u.targets {
+			apps[t.app] = fmt.Sprintf(text, one, u.skips)
+		}
+	}
+	if len(list) == 0 {
+		return nil, ""
+	}
+	return apps, fmt.Sprintf(text, rollout.Few(list), first)
+}
+
 // round finds what described clusters get first where a proposal would skip a minor version: the newest commit of the
 // trunk that upgrades one of them by one minor version. All clusters that the proposal takes further get this commit
-// before one of them gets more. Clusters whose objects stay count for nothing, and --now brings what a person names or
-// nothing.
+// before one of them gets more. Clusters whose objects stay count for nothing.
 func (p *proposals) round(ctx context.Context, environment string, s *rollout.Situation, next *rollout.Proposal) (
 	rollout.Round, error,
 ) {
 	var out rollout.Round
-	if next.Overtakes || p.imports[environment] != nil { // a site has only the commits that bundles brought
+	if p.imports[environment] != nil { // a site has only the commits that bundles brought
 		return out, nil
 	}
 	upgrades, err := p.upgrades(ctx, environment, next.Entire)
@@ -83,6 +109,10 @@ func (p *proposals) round(ctx context.Context, environment string, s *rollout.Si
 		return out, err
 	}
 	maps.DeleteFunc(upgrades, func(_ string, u *clusterUpgrade) bool {
+		named := func(t describedTarget) bool { return slices.Contains(next.Apps, t.app) }
+		if next.Overtakes && len(next.Apps) > 0 && !slices.ContainsFunc(u.targets, named) {
+			return true // it has no part in what a person brings out of order
+		}
 		return slices.ContainsFunc(u.targets, func(t describedTarget) bool { return stays(t.app) })
 	})
 	commit := p.roundCommit(ctx, s.Trunk, upgrades)
@@ -107,6 +137,7 @@ func (p *proposals) round(ctx context.Context, environment string, s *rollout.Si
 	}
 	out.Why = fmt.Sprintf("Kubernetes skips no minor version, so %.10s comes before %.10s: it upgrades %s", commit,
 		cmp.Or(next.Promoted.Commit, next.Entire.Commit), rollout.Few(first))
+	out.Later = fmt.Sprintf("the next round brings it, when all clusters have %.10s: Kubernetes skips no minor version", commit)
 	return out, nil
 }
 

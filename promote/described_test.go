@@ -378,6 +378,72 @@ func TestDescribedRoundsByCommand(t *testing.T) {
 	}
 }
 
+// TestDescribedRoundsByName: a cluster that somebody names waits for the round of all; --now takes it through both, one
+// after the other.
+func TestDescribedRoundsByName(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, strings.Replace(withStatuses, "auto", "manual", 1))
+	m.pass(t, toMgmt(rollout.EventPromote, "first", nil))
+	m.version("1.36.0")
+	m.version("1.37.0")
+	m.pass(t, toMgmt(rollout.EventPromote, "p", func(c *promote.Command) { c.Apps = []string{"workload.dev-1"} }))
+	wantVersions(t, m, "1.36.0", "dev-1")
+	tip := m.Git("rev-parse", "env/mgmt")
+	last := m.hours(t, 2, time.Hour)
+	if got := m.Git("rev-parse", "env/mgmt"); got != tip {
+		t.Errorf("nothing changes, and env/mgmt moves:\n%s", m.Git("log", "--format=%s", "env/mgmt"))
+	}
+	wants(t, "waits", []string{last.Decision.WaitsFor}, "the next round brings it, when all clusters have ")
+	m.red["workload.prod-7"] = true // with 1.36.1 only
+	m.pass(t, toMgmt(rollout.EventPromote, "n", func(c *promote.Command) { c.Apps, c.Now = []string{"workload.prod-7"}, true }))
+	wantVersions(t, m, "1.37.0", "prod-7")
+	wantVersions(t, m, "1.36.0", "dev-1")
+	if log := m.Git("log", "--format=%s", "-p", "env/mgmt", "--", "m/workload.prod-7"); strings.Count(log, "+    version: v") != 3 {
+		t.Errorf("prod-7 skips a minor version:\n%s", log)
+	}
+}
+
+// TestDescribedRoundsNow: not even --now begins an upgrade to another minor version while the one before goes on.
+func TestDescribedRoundsNow(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, withStatuses)
+	m.red["workload.prod-7"] = true
+	m.version("1.36.1")
+	m.version("1.37.0")
+	last := m.pass(t, toMgmt(rollout.EventPromote, "n", func(c *promote.Command) { c.Now = true }))
+	wantVersions(t, m, "1.36.1", allDescribed)
+	wants(t, "waits", []string{fmt.Sprint(last.Decision.Gates)}, "is being upgraded: another minor version comes when that is complete")
+	m.hours(t, 2, 5*time.Hour)
+	wantVersions(t, m, "1.36.1", allDescribed)
+	m.red["workload.prod-7"] = false
+	m.hours(t, 2, time.Minute)
+	wantVersions(t, m, "1.37.0", allDescribed)
+}
+
+// TestDescribedCorrection: a canary that turned red while it moved gets a correction by name, although mgmt is halted and
+// the canary is still red. The others get it wave by wave.
+func TestDescribedCorrection(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, withStatuses)
+	m.red["workload.prod-1"] = true
+	m.version("1.36.1")
+	last := m.pass(t)
+	wants(t, "halt", []string{last.Decision.WaitsFor}, "mgmt is halted: `/sluice resume mgmt` continues it when it is healthy again; `/sluice promote mgmt --app APP --now --reason WHY` brings a newer commit that corrects an app")
+	m.version("1.36.2")
+	m.pass(t, toMgmt(rollout.EventResume, "r", nil))
+	if last := m.hours(t, 1, time.Hour); last.Decision.Record.Halt == nil {
+		t.Error("a red canary does not halt mgmt again")
+	}
+	wantVersions(t, m, "1.36.2", "")
+	m.pass(t, toMgmt(rollout.EventPromote, "fix", func(c *promote.Command) { c.Now, c.Apps = true, []string{"workload.prod-1"} }))
+	wantVersions(t, m, "1.36.2", firstWaves)
+	m.hours(t, 8, 90*time.Minute)
+	wantVersions(t, m, "1.36.2", allDescribed)
+	if log := m.Git("log", "--reverse", "--format=%s", "-S1.36.2", "env/mgmt", "--", "m/workload.prod-1"); !strings.Contains(log, "workload.prod-1") {
+		t.Errorf("the canary does not come first: %s", log)
+	}
+}
+
 // TestDescribedRoundStays: a round brings no frozen cluster, no cluster to an older version, and nothing of a commit that
 // does not describe the cluster: its objects would go.
 func TestDescribedRoundStays(t *testing.T) {
@@ -398,6 +464,7 @@ func TestDescribedRoundStays(t *testing.T) {
 	wantVersions(t, m, "1.37.0", "prod-1 prod-3 prod-4 prod-5 prod-6 prod-7 prod-8 staging-1 staging-2")
 	wants(t, "what is left", []string{last.Decision.WaitsFor}, "workload.dev-1, workload.dev-2, workload.prod-2, which is held back; it would upgrade dev-1 from 1.35.2 to 1.37.0, dev-2 from 1.35.2 to 1.37.0, prod-2 from 1.35.2 to 1.37.0, and Kubernetes skips no minor version: promote a commit with kubeVersion 1.36 first")
 }
+
 // TestVersions: a described cluster has the version of its objects, another one that of its declaration, and a cluster is
 // behind since the first commit that wants more than it runs.
 func TestVersions(t *testing.T) {
@@ -409,16 +476,20 @@ func TestVersions(t *testing.T) {
 	m.tools("two")
 	m.version("1.36.2")
 	m.pass(t)
-	list, err := promote.Versions(t.Context(), m.Hydrator(2), m.tip())
+	statuses, err := promote.Look(t.Context(), m.Hydrator(2), promote.Request{Trunk: m.tip(), Now: m.now, DryRun: true, Adapters: m.adapters()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := promote.Versions(t.Context(), m.Hydrator(2), m.tip(), statuses, m.now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]promote.ClusterVersion{}
-	for _, v := range list {
+	for _, v := range found.Clusters {
 		got[v.Cluster] = v
 	}
-	if v := got["prod-3"]; len(list) != 13 || v.Runs != "1.35.2" || v.Wants != "1.36.2" || !v.Behind() || !v.Since.Equal(first.Committer.When) {
-		t.Errorf("%d clusters, prod-3 is %+v, want since %s", len(list), v, first.Committer.When)
+	if v := got["prod-3"]; len(got) != 13 || v.Runs != "1.35.2" || v.Wants != "1.36.2" || !v.Behind() || !v.Since.Equal(first.Committer.When) {
+		t.Errorf("%d clusters, prod-3 is %+v, want since %s", len(got), v, first.Committer.When)
 	}
 	if v := got["prod-1"]; v.Runs != "1.36.2" || v.Behind() || !v.Since.IsZero() {
 		t.Errorf("prod-1 is %+v", v)
@@ -427,7 +498,7 @@ func TestVersions(t *testing.T) {
 		t.Errorf("m is %+v", v)
 	}
 	var text strings.Builder
-	if err := promote.WriteVersions(&text, list, first.Committer.When.Add(50*time.Hour)); err != nil {
+	if err := promote.WriteVersions(&text, found, first.Committer.When.Add(50*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "1.35        0    0        6     0") || !strings.Contains(text.String(), "(2 days)") {

@@ -62,9 +62,11 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 			return err
 		}
 	}
-	if _, skips, err := b.mover.proposals.skipsMinor(ctx, e.Name, source); err != nil {
+	upgrades, err := b.mover.proposals.upgrades(ctx, e.Name, source)
+	if err != nil {
 		return err
-	} else if skips != "" {
+	}
+	if _, skips := skipsMinor(upgrades); skips != "" {
 		return b.drop(ctx, e, errors.New(skips), out)
 	}
 	if a.Continues != "" && tree.String() != a.Continues {

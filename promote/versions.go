@@ -16,23 +16,42 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // mostVersions bounds the commits of the trunk that are read to find out since when a cluster is behind.
 const mostVersions = 200
 
+// FleetVersions are the versions of Kubernetes in a fleet, and how its upgrades go.
+type FleetVersions struct {
+	// Clusters are those that are not retired, by environment in the order of promotions, and by name.
+	Clusters []ClusterVersion `json:"clusters"`
+	// Upgrades are those under way and the newest ones before, by the environment whose branch brings the versions, the
+	// newest version first.
+	Upgrades []Upgrade `json:"upgrades"`
+}
+
 // ClusterVersion is the version of Kubernetes of a cluster, as the environment branches have it: of a described cluster
 // the version that the objects on the branch of its management cluster ask for, of another one the declaration at the
 // commit that its environment runs.
 type ClusterVersion struct {
-	Cluster     string `json:"cluster"`
+	// Cluster is its name.
+	Cluster string `json:"cluster"`
+	// Environment of the cluster.
 	Environment string `json:"environment"`
-	Runs        string `json:"runs,omitempty"`  // empty: not known
-	Wants       string `json:"wants,omitempty"` // on the trunk
-	// Since is the date of the first commit of the trunk that wants a newer minor version than Runs; zero if none does, or
-	// if it is older than the commits that were read.
+	// Wave of the environment.
+	Wave string `json:"wave,omitempty"`
+	// Runs is the version. It is absent if it is not known.
+	Runs string `json:"runs,omitempty"`
+	// Wants is the version on the trunk. It is absent if the trunk names none.
+	Wants string `json:"wants,omitempty"`
+	// Since is the date of the first commit of the trunk that wants a newer minor version than Runs. It is absent if none
+	// does, or if it is older than the commits that were read.
 	Since time.Time `json:"since,omitzero"`
+	// Blocked says in one sentence what the newer minor version waits for. It is absent if the trunk wants none, and while
+	// nothing is in the way.
+	Blocked string `json:"blocked,omitempty"`
 }
 
 // Behind reports whether the trunk wants a newer minor version.
@@ -40,40 +59,85 @@ func (v ClusterVersion) Behind() bool {
 	return v.Runs != "" && v.Wants != "" && fleet.OlderMinor(v.Runs, v.Wants)
 }
 
-// Versions lists the versions of the clusters that are not retired, by environment in the order of promotions, and by
-// name. It reads the environment branches, and not whether the cluster branches follow them.
-func Versions(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Commit) ([]ClusterVersion, error) {
+// Versions lists the versions of clusters. It reads the environment branches, and not whether the cluster branches follow
+// them. The statuses are those of a dry run over all environments: what they do not say blocks no cluster.
+func Versions(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Commit, statuses []Status, now time.Time) (*FleetVersions,
+	error,
+) {
 	f, _, err := h.Fleet(ctx, trunk.Tree)
 	if err != nil {
 		return nil, err
 	}
-	v := &versions{h: h, fleet: f, sources: map[string]rollout.Source{}, fleets: map[string]*fleet.Fleet{}}
+	v := newVersions(h, f)
 	if err := v.read(ctx); err != nil {
 		return nil, err
 	}
-	var out []ClusterVersion
+	out := &FleetVersions{Clusters: []ClusterVersion{}, Upgrades: []Upgrade{}}
 	for _, e := range f.Spec.Environments {
+		waves, err := v.waves(e)
+		if err != nil {
+			return nil, err
+		}
 		for _, c := range f.ClustersOf(e.Name) {
 			if c.Retired() {
 				continue
 			}
-			one := ClusterVersion{Cluster: c.Name, Environment: e.Name, Wants: c.KubeVersion}
-			if one.Runs, err = v.runs(ctx, c); err != nil {
+			one := ClusterVersion{Cluster: c.Name, Environment: e.Name, Wave: waves[c.Name], Wants: c.KubeVersion}
+			if one.Runs, err = v.runs(ctx, c, v.sources); err != nil {
 				return nil, err
 			}
-			out = append(out, one)
+			if one.Behind() {
+				if one.Blocked, err = v.blocked(ctx, c, one, statuses); err != nil {
+					return nil, err
+				}
+			}
+			out.Clusters = append(out.Clusters, one)
 		}
 	}
-	return out, v.since(ctx, trunk, out)
+	if err := v.since(ctx, trunk, out.Clusters); err != nil {
+		return nil, err
+	}
+	out.Upgrades, err = v.upgrades(ctx, trunk, out.Clusters, now)
+	return out, err
 }
 
-// versions reads versions of clusters at commits.
+// Of returns what concerns the clusters of one environment.
+func (v *FleetVersions) Of(environment string) *FleetVersions {
+	out := &FleetVersions{Clusters: []ClusterVersion{}, Upgrades: []Upgrade{}}
+	for _, c := range v.Clusters {
+		if c.Environment == environment {
+			out.Clusters = append(out.Clusters, c)
+		}
+	}
+	for _, u := range v.Upgrades {
+		if u.Environment == environment || slices.ContainsFunc(u.Waves, func(w UpgradeWave) bool { return w.Environment == environment }) {
+			out.Upgrades = append(out.Upgrades, u)
+		}
+	}
+	return out
+}
+
+// versions reads versions of clusters at commits. It keeps no fleets, of which a long history would need too many.
 type versions struct {
 	h         *hydrate.Hydrator
 	fleet     *fleet.Fleet // of the trunk
 	sources   map[string]rollout.Source
-	fleets    map[string]*fleet.Fleet // by commit; nil if it cannot be read
+	places    map[string]int      // of the clusters of fleet
+	commits   map[string][]string // versions by commit and place; nil if the commit cannot be read
+	interned  map[string]string
+	order     map[UpgradeWave]int // of environments and waves
 	described map[string][]fleet.Target
+}
+
+func newVersions(h *hydrate.Hydrator, f *fleet.Fleet) *versions {
+	v := &versions{
+		h: h, fleet: f, sources: map[string]rollout.Source{}, places: map[string]int{}, commits: map[string][]string{},
+		interned: map[string]string{}, order: map[UpgradeWave]int{}, described: map[string][]fleet.Target{},
+	}
+	for i, c := range f.Clusters {
+		v.places[c.Name] = i
+	}
+	return v
 }
 
 func (v *versions) read(ctx context.Context) error {
@@ -90,7 +154,6 @@ func (v *versions) read(ctx context.Context) error {
 			v.sources[e.Name] = st.Source()
 		}
 	}
-	v.described = map[string][]fleet.Target{}
 	if !slices.ContainsFunc(v.fleet.Apps, func(a *fleet.App) bool { return a.Describes() != nil }) {
 		return nil
 	}
@@ -102,43 +165,70 @@ func (v *versions) read(ctx context.Context) error {
 	return nil
 }
 
-// runs returns the oldest version that something on the branches asks for.
-func (v *versions) runs(ctx context.Context, c *fleet.Cluster) (string, error) {
-	commits := []string{v.sources[c.Environment].On(c.Name).Commit}
+// waves returns the waves of an environment's clusters.
+func (v *versions) waves(e fleet.Environment) (map[string]string, error) {
+	v.order[UpgradeWave{Environment: e.Name}] = len(v.order)
+	var members []rollout.Cluster
+	for _, c := range v.fleet.ClustersOf(e.Name) {
+		members = append(members, rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State})
+	}
+	list, err := rollout.Waves(e, members)
+	if err != nil || len(e.Promotion.Waves) == 0 { // one wave has no name that people know
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, w := range list {
+		v.order[UpgradeWave{Environment: e.Name, Wave: w.Name}] = len(v.order)
+		for _, name := range w.Clusters() {
+			out[name] = w.Name
+		}
+	}
+	return out, nil
+}
+
+// runs returns the oldest version that something on the branches asks for. sources are what environments run; those that
+// are not in it bring nothing.
+func (v *versions) runs(ctx context.Context, c *fleet.Cluster, sources map[string]rollout.Source) (string, error) {
+	var commits []string
+	if source, ok := sources[c.Environment]; ok || len(v.described[c.Name]) == 0 {
+		commits = append(commits, source.On(c.Name).Commit)
+	}
 	if targets := v.described[c.Name]; len(targets) > 0 {
 		commits = nil
 		for _, t := range targets {
-			commits = append(commits, v.sources[t.Cluster.Environment].On(t.Cluster.Name).Of(t.App.Name))
+			if source, ok := sources[t.Cluster.Environment]; ok {
+				commits = append(commits, source.On(t.Cluster.Name).Of(t.App.Name))
+			}
 		}
 	}
 	oldest := ""
 	for _, commit := range commits {
-		f, err := v.at(ctx, commit)
+		known, err := v.at(ctx, commit)
 		if err != nil {
 			return "", err
 		}
-		if f == nil {
+		if known == nil {
 			return "", nil
 		}
-		if was, ok := f.Cluster(c.Name); ok && (oldest == "" || fleet.OlderMinor(was.KubeVersion, oldest)) {
-			oldest = was.KubeVersion
+		if was := known[v.places[c.Name]]; was != "" && (oldest == "" || fleet.OlderMinor(was, oldest)) {
+			oldest = was
 		}
 	}
 	return oldest, nil
 }
 
-// at returns the fleet of a commit; nil if there is none, or if it cannot be read.
-func (v *versions) at(ctx context.Context, commit string) (*fleet.Fleet, error) {
-	if known, ok := v.fleets[commit]; ok {
+// at returns the versions that a commit gives the clusters, by their places; nil if it cannot be read.
+func (v *versions) at(ctx context.Context, commit string) ([]string, error) {
+	if known, ok := v.commits[commit]; ok {
 		return known, nil
 	}
 	hash, err := gitstore.ParseHash(commit)
 	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // nothing runs
+		return nil, nil //nolint:nilerr // nothing runs
 	}
 	c, err := v.h.Store.Commit(ctx, hash)
 	if unknownHistory(err) {
-		return nil, nil //nolint:nilnil // a shallow clone
+		return nil, nil // a shallow clone
 	} else if err != nil {
 		return nil, err
 	}
@@ -146,8 +236,22 @@ func (v *versions) at(ctx context.Context, commit string) (*fleet.Fleet, error) 
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
-	v.fleets[commit] = f
-	return f, nil
+	var out []string
+	if f != nil {
+		out = make([]string, len(v.places))
+		for _, one := range f.Clusters {
+			i, ok := v.places[one.Name]
+			if !ok {
+				continue
+			}
+			if _, ok := v.interned[one.KubeVersion]; !ok {
+				v.interned[one.KubeVersion] = strings.Clone(one.KubeVersion)
+			}
+			out[i] = v.interned[one.KubeVersion]
+		}
+	}
+	v.commits[commit] = out
+	return out, nil
 }
 
 // since finds the first commits that want more than clusters run.
@@ -174,9 +278,7 @@ func (v *versions) since(ctx context.Context, trunk gitstore.Commit, list []Clus
 			one := &list[i]
 			wants := ""
 			if f != nil {
-				if c, ok := f.Cluster(one.Cluster); ok {
-					wants = c.KubeVersion
-				}
+				wants = f[v.places[one.Cluster]]
 			}
 			if f != nil && (wants == "" || !fleet.OlderMinor(one.Runs, wants)) {
 				delete(open, i)
@@ -194,57 +296,96 @@ func (v *versions) since(ctx context.Context, trunk gitstore.Commit, list []Clus
 	return nil
 }
 
-// WriteVersions writes how many clusters of each environment have which minor version, the newest first, and which are
-// behind since when.
-func WriteVersions(w io.Writer, list []ClusterVersion, now time.Time) error {
-	if len(list) == 0 {
+// WriteVersions writes how many clusters of each environment have which minor version, the newest first, how upgrades go,
+// and which clusters are behind since when, and why.
+func WriteVersions(w io.Writer, v *FleetVersions, now time.Time) error {
+	if len(v.Clusters) == 0 {
 		return errors.New("the fleet has no clusters")
 	}
-	var environments, minors []string
-	count := map[[2]string]int{}
-	for _, v := range list {
-		minor := minorOf(v.Runs)
-		if !slices.Contains(environments, v.Environment) {
-			environments = append(environments, v.Environment)
-		}
-		if !slices.Contains(minors, minor) {
-			minors = append(minors, minor)
-		}
-		count[[2]string{minor, v.Environment}]++
-	}
-	slices.SortFunc(minors, func(a, b string) int { // the newest first, unknown last
-		switch {
-		case fleet.OlderMinor(a, b), a == unknownMinor:
-			return 1
-		case fleet.OlderMinor(b, a), b == unknownMinor:
-			return -1
-		}
-		return 0
-	})
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) //nolint:mnd // two spaces
+	environments, rows := v.Matrix()
 	fmt.Fprintln(t, "KUBERNETES\t"+strings.Join(environments, "\t"))
-	for _, minor := range minors {
-		row := []string{minor}
-		for _, e := range environments {
-			row = append(row, fmt.Sprint(count[[2]string{minor, e}]))
+	for _, r := range rows {
+		row := []string{r.Minor}
+		for _, n := range r.Clusters {
+			row = append(row, fmt.Sprint(n))
 		}
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, v := range list {
-		if !v.Behind() {
-			continue
+	for _, c := range v.Clusters {
+		if c.Behind() {
+			fmt.Fprintf(t, "behind\t%s/%s\t%s → %s\t%s\t%s\n", c.Environment, c.Cluster, minorOf(c.Runs), minorOf(c.Wants),
+				c.SinceText(now), safetext.Line(c.Blocked))
 		}
-		since := fmt.Sprintf("since more than %d commits", mostVersions)
-		if !v.Since.IsZero() {
-			days := int(now.Sub(v.Since).Hours() / 24) //nolint:mnd // hours of a day
-			since = fmt.Sprintf("since %s (%s)", v.Since.UTC().Format(time.DateOnly), hydrate.Count(days, "day"))
-		}
-		fmt.Fprintf(t, "behind\t%s/%s\t%s → %s\t%s\n", v.Environment, v.Cluster, minorOf(v.Runs), minorOf(v.Wants), since)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, u := range v.Upgrades {
+		fmt.Fprintln(w, "upgrade  "+safetext.Line(u.String(now)))
+		for _, text := range []string{u.WavesText(), u.ToilText()} {
+			fmt.Fprintln(w, "         "+safetext.Line(text))
+		}
+	}
+	return nil
+}
+
+// SinceText says since when the cluster is behind: "since 2026-11-02 (4 days)".
+func (v ClusterVersion) SinceText(now time.Time) string {
+	if v.Since.IsZero() {
+		return fmt.Sprintf("since more than %d commits", mostVersions)
+	}
+	return sinceText(v.Since, now)
+}
+
+func sinceText(at, now time.Time) string {
+	days := max(0, int(now.Sub(at).Hours()/24)) //nolint:mnd // hours of a day
+	return fmt.Sprintf("since %s (%s)", at.UTC().Format(time.DateOnly), hydrate.Count(days, "day"))
+}
+
+// MinorRow counts the clusters that have a minor version.
+type MinorRow struct {
+	Minor    string // "unknown" for clusters without a known version
+	Clusters []int  // by environment
+}
+
+// Matrix counts the clusters by minor version, the newest first and those without one last, and by environment.
+func (v *FleetVersions) Matrix() (environments []string, rows []MinorRow) {
+	var minors []string
+	count := map[[2]string]int{}
+	for _, c := range v.Clusters {
+		minor := minorOf(c.Runs)
+		if !slices.Contains(environments, c.Environment) {
+			environments = append(environments, c.Environment)
+		}
+		if !slices.Contains(minors, minor) {
+			minors = append(minors, minor)
+		}
+		count[[2]string{minor, c.Environment}]++
+	}
+	slices.SortFunc(minors, newestFirst)
+	for _, minor := range minors {
+		row := MinorRow{Minor: minor}
+		for _, e := range environments {
+			row.Clusters = append(row.Clusters, count[[2]string{minor, e}])
+		}
+		rows = append(rows, row)
+	}
+	return environments, rows
+}
+
+// newestFirst orders minor versions; those that are not known are last.
+func newestFirst(a, b string) int {
+	switch {
+	case fleet.OlderMinor(a, b), a == unknownMinor && b != unknownMinor:
+		return 1
+	case fleet.OlderMinor(b, a), b == unknownMinor && a != unknownMinor:
+		return -1
+	}
+	return 0
 }
 
 const unknownMinor = "unknown"

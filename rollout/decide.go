@@ -94,6 +94,7 @@ func (x *decider) advance() error {
 		x.heldOnly(*next)
 	} else {
 		x.d.Gates = x.gatekeeper.gates(*next)
+		x.d.Waits = x.gatekeeper.described(*next, x.d.Gates)
 		if err := x.agreement.offer(*next); err != nil {
 			return err
 		}
@@ -131,6 +132,7 @@ func (x *decider) onlyHeld(next Proposal) bool {
 func (x *decider) heldOnly(next Proposal) {
 	x.d.Proposal = nil
 	x.d.Gates = nil
+	x.d.Waits = x.gatekeeper.described(next, nil)
 	if len(next.Held) > 0 {
 		x.d.Gates = []Gate{{
 			Name: GateHold, State: Waiting,
@@ -248,6 +250,9 @@ func (x *decider) waitsFor(d Decision) string {
 		return ""
 	case !Holds(d.Gates) && x.expediting() != nil:
 		return fmt.Sprintf("--now waits%s", firstClosed(d.Gates).wait())
+	case x.rec.Halt != nil && x.rec.Halt.By == "" && len(x.s.Described) > 0 && (!Holds(d.WaveGates) || !Holds(d.Gates)):
+		return fmt.Sprintf("%s is halted: `%s` continues it when it is healthy again; `%s` brings a newer commit that corrects an app",
+			name, x.s.command("resume", name), x.s.command("promote", name, "--app APP --now --reason WHY"))
 	case x.rec.Halt != nil && (!Holds(d.WaveGates) || !Holds(d.Gates)):
 		return fmt.Sprintf("%s is halted: `%s` continues it, `%s` goes back", name, x.s.command("resume", name),
 			x.s.command("rollback", name))

@@ -103,6 +103,39 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 	}
 }
 
+// A person's --now with another commit is not stopped by the failure that it repairs. The same commit is.
+func TestHotfixOfFailure(t *testing.T) {
+	t.Parallel()
+	for commit, lands := range map[string]bool{"c3": true, "c2": false} {
+		s := prod(fleet.Promotion{
+			Mode: "auto", Health: fleet.Health{CommitStatuses: []string{"flux"}},
+			Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}},
+		}, behind("a", nil), behind("b", nil))
+		if moved, _ := step(t, &s); len(moved) != 1 {
+			t.Fatalf("the canary: %v", moved)
+		}
+		s.Clusters[0].Statuses = []rollout.Status{{Name: "flux", State: "failure"}}
+		s.Now = s.Now.Add(time.Minute)
+		if _, d := step(t, &s); d.Record.Halt == nil {
+			t.Fatal("the red canary halts nothing")
+		}
+		s.Trunk = append(s.Trunk, "c3")
+		s.Before[0].Source = rollout.Source{Commit: "c3"}
+		next, err := rollout.Apply(s.Record, rollout.Event{
+			Kind: rollout.EventPromote, By: "mia", At: s.Now, Now: true, Reason: "a hotfix", Source: rollout.Source{Commit: commit},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Record = next
+		s.Candidate = &rollout.Candidate{Source: rollout.Source{Commit: commit}, Tree: "t3", Base: "x2", Policy: rollout.Green}
+		moved, d := step(t, &s)
+		if got := len(d.Actions) == 1 && d.Actions[0].Kind == rollout.MoveEnvironment; got != lands || len(moved) > 0 || (d.Record.Halt == nil) != lands {
+			t.Errorf("%s: lands is %t, and %v moved; %+v", commit, got, moved, d.Record.Halt)
+		}
+	}
+}
+
 // Without statuses and checks, a pause separates the steps of a wave.
 func TestStepsSettle(t *testing.T) {
 	t.Parallel()

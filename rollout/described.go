@@ -42,9 +42,11 @@ type Entire struct {
 	// has of it, also a frozen one.
 	Behind map[string]string
 	// Skips are apps of described clusters that it would upgrade by more than one minor version, and that no older commit
-	// upgrades by one; SkipsWhy says which.
-	Skips    map[string]bool
+	// upgrades by one, with the reason of each; SkipsWhy is that of all.
+	Skips    map[string]string
 	SkipsWhy string
+	// Minors are apps of described clusters that it upgrades to another minor version.
+	Minors map[string]bool
 	// Round is what apps of described clusters get first. Everything else here is about Source after it.
 	Round   Round
 	Failure string // why it cannot be rendered: then the proposal is not divided
@@ -53,8 +55,9 @@ type Entire struct {
 // Round is what apps of described clusters get before what is promoted, because Kubernetes skips no minor version. An
 // empty Round changes nothing.
 type Round struct {
-	Apps map[string]string // to an older commit of the trunk; "" keeps what the app runs
-	Why  string
+	Apps  map[string]string // to an older commit of the trunk; "" keeps what the app runs
+	Why   string
+	Later string // what apps wait for that the round does not change
 }
 
 // Of returns a source with the commits of the round for its apps. Apps that run this commit, or a newer one, keep it.
@@ -263,10 +266,16 @@ func (x *proposer) divide(w *Proposal) {
 		for _, app := range st.apps {
 			switch {
 			case !changes(app):
-			case known && e.Skips[app]:
+			case known && e.Skips[app] != "":
 				w.Held, w.note = append(w.Held, app), e.SkipsWhy
 			case known && w.Overtakes:
 				w.firm = append(w.firm, st.firm...)
+				if e.Minors[app] && x.moving(app) {
+					w.firm = append(w.firm, Gate{
+						Name: GateDescribed + st.name, State: Waiting, Since: x.rec.Progress.Started,
+						Reason: app + " is being upgraded: another minor version comes when that is complete",
+					})
+				}
 			case known && (first < 0 || first == i):
 				first = i
 			default:
@@ -293,6 +302,12 @@ func (x *proposer) divide(w *Proposal) {
 		later[app] = true
 	}
 	x.keep(w, later)
+}
+
+// moving reports whether the last move changed an app and is not complete.
+func (x *proposer) moving(app string) bool {
+	at, moved := x.s.Entire.Moved[app]
+	return moved && at.IsZero() && x.rec.Progress != nil && x.rec.Progress.Done.IsZero()
 }
 
 // gone returns the apps that describe clusters and that belong to no stage.
@@ -339,11 +354,14 @@ func (x *gatekeeper) describedGates(w Proposal) []Gate {
 		return []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Green, Reason: "it brings what describes no cluster; " + w.waits}}
 	}
 	var round []Gate
+	if w.round != "" && w.Source.equalOn(x.s.Running.Source, x.names()) {
+		return []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Waiting, Reason: x.s.Entire.Round.Later}}
+	}
 	if w.round != "" {
 		round = []Gate{{Name: GateDescribed + x.s.Environment.Name, State: Green, Reason: w.round}}
 	}
 	if w.Stage == "" {
-		return slices.CompactFunc(w.firm, func(a, b Gate) bool { return a.Name == b.Name && a.State == b.State })
+		return slices.CompactFunc(append(round, w.firm...), func(a, b Gate) bool { return a.Name == b.Name && a.State == b.State })
 	}
 	st := w.stages[w.stage]
 	g := Gate{Name: GateDescribed + st.name, State: Green}
@@ -360,6 +378,52 @@ func (x *gatekeeper) describedGates(w Proposal) []Gate {
 		g.State, g.Reason, g.Since, g.Until = one.State, one.Reason, one.Since, one.Until
 	}
 	return slices.Concat(round, []Gate{g}, st.gates)
+}
+
+// described says of each app that describes a cluster, and that a proposal changes, what it waits for. gates are those of
+// the proposal.
+func (x *gatekeeper) described(w Proposal, gates []Gate) map[string]string {
+	e := x.s.Entire
+	if e == nil || !e.Source.Equal(w.Entire) || w.undivided {
+		return nil
+	}
+	out := map[string]string{}
+	add := func(app, why string) {
+		if why != "" && out[app] == "" && slices.Contains(e.Changed, app) {
+			out[app] = why
+		}
+	}
+	for _, app := range x.stay {
+		add(app, "its cluster is frozen")
+	}
+	for app, why := range e.Skips {
+		add(app, why)
+	}
+	stage, why := w.Stage, w.waits
+	if w.waits != "" {
+		stage = w.stages[w.stage].name
+	} else if closed := firstClosed(gates); closed.Name != "" {
+		why = closed.brief()
+	}
+	for i, st := range w.stages {
+		for _, app := range st.apps {
+			if closed := firstClosed(st.gates); closed.Name != "" {
+				add(app, closed.Reason)
+			} else if stage == "" || i == w.stage {
+				add(app, why)
+			} else if why == "" {
+				add(app, stage+" comes first")
+			} else {
+				add(app, stage+" comes first, and waits: "+why)
+			}
+		}
+	}
+	for app := range e.Round.Apps {
+		if out[app] == "" && !slices.Contains(e.Changed, app) {
+			out[app] = e.Round.Later
+		}
+	}
+	return out
 }
 
 // stageGate reports whether a later stage may follow one: what that last brought is complete, healthy and has baked,
@@ -382,7 +446,7 @@ func (x *gatekeeper) stageGate(st, next stage) Gate {
 		}
 	}
 	if len(st.apps) > 0 && slices.ContainsFunc(st.apps, func(app string) bool {
-		return slices.Contains(x.s.Entire.Changed, app) && !x.s.Entire.Skips[app]
+		return slices.Contains(x.s.Entire.Changed, app) && x.s.Entire.Skips[app] == ""
 	}) {
 		g.State, g.Reason = Waiting, st.name+" comes first; `--now` skips the order"
 		return g

@@ -71,6 +71,9 @@ func (x *rollout) failure() (bool, error) {
 	if x.s.Site != nil && x.s.Site.Gate(x.s.Now).State != Green {
 		return false, nil // what the statuses are about is not known
 	}
+	if x.overtaken() {
+		return false, nil
+	}
 	gates := x.rolloutGates.healthGates()
 	i := slices.IndexFunc(gates, func(g Gate) bool { return g.State == Red })
 	if i < 0 {
@@ -95,6 +98,13 @@ func (x *rollout) failure() (bool, error) {
 	}
 	x.act(Action{Kind: DoHalt, Reason: reason})
 	return false, nil
+}
+
+// overtaken reports whether a person asked, with --now, for another commit than the one that the rollout brings: a hotfix
+// repairs what failed, and must not be stopped by the failure. Until it lands, no wave moves while the health is red.
+func (x *rollout) overtaken() bool {
+	q := x.rec.Request
+	return q != nil && q.Now && q.Renders == "" && !q.Source.Equal(x.rec.Progress.Source) && x.p.OnFailure != "rollback"
 }
 
 func (x *rollout) waveProgress() []WaveProgress {

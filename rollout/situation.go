@@ -262,11 +262,14 @@ type Decision struct {
 	Behind    []string  // clusters that do not run yet what the environment branch has for them, also frozen ones
 	// workspaces that are behind what else runs, because they are or were red in an environment before
 	LeftOut  []string
-	Freezes  []Freeze  // that are in force, of the environment and of its clusters
-	Events   []Event   // what was observed; Record contains them
-	Record   Record    // a caller stores it before it carries out Actions
-	WaitsFor string    // one sentence; empty if nothing is pending
-	Next     time.Time // when something may change without an event; zero if unknown
+	Freezes  []Freeze // that are in force, of the environment and of its clusters
+	Events   []Event  // what was observed; Record contains them
+	Record   Record   // a caller stores it before it carries out Actions
+	WaitsFor string   // one sentence; empty if nothing is pending
+	// Waits says of apps that describe clusters, and that Proposal changes sooner or later, what each waits for, in one
+	// sentence. Those that move with the next move are not in it.
+	Waits map[string]string
+	Next  time.Time // when something may change without an event; zero if unknown
 }
 
 // Proposal is a promotion that is due or was requested.

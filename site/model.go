@@ -20,12 +20,13 @@ type Fleet struct {
 	Tip          Commit // of the trunk
 	Version      string // of Sluice
 	Made         time.Time
-	Environments []*Environment // in the order of sluice.yaml
-	Clusters     []*Cluster     // by name; without retired ones
-	Apps         []*App         // by name
-	Labels       []string       // label keys that the overview can fold by, class and region first
-	Problems     []string       // what could not be read
-	Warnings     []string       // what was read, and should be looked at
+	Environments []*Environment         // in the order of sluice.yaml
+	Clusters     []*Cluster             // by name; without retired ones
+	Apps         []*App                 // by name
+	Versions     *promote.FleetVersions // of Kubernetes; nil if the fleet declares none
+	Labels       []string               // label keys that the overview can fold by, class and region first
+	Problems     []string               // what could not be read
+	Warnings     []string               // what was read, and should be looked at
 	Conformance  []conform.Group
 	Index        *index.Index
 	Touched      Touched // by the commits of the trunk that promotions brought together

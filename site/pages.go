@@ -89,7 +89,7 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	}
 	for _, name := range []string{
 		"overview", "promotions", "clusters", "cluster", "app", "conformance", "history",
-		"search", "merge-requests", "merge-request", "version", "catalog",
+		"search", "merge-requests", "merge-request", "version", "catalog", "kubernetes",
 	} {
 		t, err := template.New("layout.html").Funcs(functions(p)).ParseFS(templateFiles, "templates/layout.html",
 			"templates/parts.html", "templates/"+name+".html")
@@ -106,6 +106,9 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	})
 	p.add(Page{Path: "conformance.html", Title: "Conformance", template: "conformance", data: newConformance(f)})
 	p.add(Page{Path: "history.html", Title: "History", template: "history", data: newHistory(f)})
+	if f.Versions != nil {
+		p.add(Page{Path: kubernetesPath, Title: "Kubernetes", template: "kubernetes", data: newKubernetes(f)})
+	}
 	if len(f.Catalog) > 0 {
 		p.add(Page{Path: catalogPath, Title: "Catalog", template: "catalog", data: newCatalog(f)})
 	}
@@ -306,10 +309,14 @@ func navigation(f *Fleet) []link {
 		{"promotions.html", "Promotions", "p"},
 		{mergeRequestsPath, "Merge requests", "m"},
 		{"clusters.html", "Clusters", "c"},
+		{kubernetesPath, "Kubernetes", "k"},
 		{"conformance.html", "Conformance", "f"},
 		{"history.html", "History", "h"},
 		{catalogPath, "Catalog", "a"},
 		{"search.html", "Search", "s"},
+	}
+	if f.Versions == nil {
+		out = slices.DeleteFunc(out, func(l link) bool { return l.Path == kubernetesPath })
 	}
 	if len(f.Catalog) == 0 {
 		out = slices.DeleteFunc(out, func(l link) bool { return l.Path == catalogPath })

@@ -75,6 +75,9 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 		}
 	}
 	b.finish()
+	if err := b.kubeVersions(); err != nil {
+		return nil, err
+	}
 	if err := b.touches(); err != nil {
 		return nil, err
 	}

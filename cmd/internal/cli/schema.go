@@ -15,13 +15,14 @@ import (
 var schemas embed.FS
 
 // schemaNames returns the verbs whose output has a schema.
-func schemaNames() []string { return []string{"history", "status", "upgrade"} }
+func schemaNames() []string { return []string{"history", "status", "upgrade", "versions"} }
 
 func newSchema(o IO) *cobra.Command {
 	return &cobra.Command{
-		Use:       "schema VERB",
-		Short:     "Print the JSON schema of the output of status, history or upgrade plan",
-		Long:      "The schemas describe the output of `sluice status -o json`, `sluice history -o json` and `sluice upgrade plan -o json`.",
+		Use:   "schema VERB",
+		Short: "Print the JSON schema of the output of status, history or upgrade plan",
+		Long: "The schemas describe the output of `sluice status -o json`, `sluice history -o json` and `sluice upgrade plan -o json`.\n" +
+			"`versions` describes that of `sluice status --versions -o json`.",
 		Example:   "  sluice schema status\n  sluice schema history\n  sluice schema upgrade",
 		Args:      exactArgs("VERB"),
 		ValidArgs: schemaNames(),

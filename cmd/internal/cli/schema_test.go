@@ -32,7 +32,7 @@ func TestOutputSchemas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for verb, entries := range map[string]any{"status": []statusEntry{}, "history": []historyEntry{}, "upgrade": data.UpgradeDocument{}} {
+	for verb, entries := range map[string]any{"status": []statusEntry{}, "history": []historyEntry{}, "upgrade": data.UpgradeDocument{}, "versions": promote.FleetVersions{}} {
 		schema := r.Reflect(entries)
 		schema.ID = jsonschema.ID("https://sluice.dev/schema/v1alpha1/" + verb + ".json")
 		text, err := json.MarshalIndent(schema, "", "  ")
@@ -155,6 +155,19 @@ func TestOutputMatchesSchemas(t *testing.T) {
 			map[string]bool{}, "")},
 		"upgrade":       {"upgrade", data.Upgrade(&plan)},
 		"upgrade, none": {"upgrade", data.Upgrade(&report.Upgrade{})},
+		"versions": {"versions", &promote.FleetVersions{
+			Clusters: []promote.ClusterVersion{
+				{Cluster: "eu-1", Environment: "prod", Wave: "canary", Runs: "1.36.1", Wants: "1.37.0", Since: at, Blocked: "r"},
+				{Cluster: "eu-2", Environment: "prod"},
+			},
+			Upgrades: []promote.Upgrade{
+				{
+					Environment: "mgmt", Minor: "1.37", Since: at, Began: at, Done: at, Reached: 1, Total: 2, Commands: 1, Approvals: 1, Partial: true,
+					Waves: []promote.UpgradeWave{{Environment: "prod", Wave: "canary", Reached: 1, Total: 2}, {Environment: "dev"}},
+				},
+				{Environment: "dev", Minor: "1.36", Waves: []promote.UpgradeWave{}},
+			},
+		}},
 		"history":       {"history", historyEntries(history)},
 		"history, none": {"history", historyEntries(nil)},
 	} {
@@ -190,7 +203,7 @@ func TestOutputMatchesSchemas(t *testing.T) {
 	o := System()
 	o.Out, o.Err = &out, &out
 	if status := Main(t.Context(), []string{"schema", "diff"}, o); status != ExitUsage ||
-		!strings.Contains(out.String(), "history, status or upgrade") {
+		!strings.Contains(out.String(), "history, status, upgrade or versions") {
 		t.Errorf("exit status %d: %s", status, out.String())
 	}
 }

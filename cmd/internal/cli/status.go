@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +21,8 @@ func newStatus(o IO) *cobra.Command {
 		Use:   "status [ENV]",
 		Short: "Show what environments run, what is held back, and what promotions wait for",
 		Long: `Reads branches and records, evaluates the gates, and changes nothing. ` + "`sluice schema status`" +
-			` prints the JSON schema of the output.`,
+			` prints the JSON schema
+of the output, ` + "`sluice schema versions`" + ` that of the output with --versions.`,
 		Example: "  sluice status\n  sluice status prod -o json | jq '.[0].gates'\n  sluice status prod --watch\n  sluice status --versions",
 		Args:    maxArgs("ENV"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ func newStatus(o IO) *cobra.Command {
 		},
 	}
 	p.add(c)
-	c.Flags().BoolVar(&versions, "versions", false, "show which version of Kubernetes clusters have, and which are behind the trunk")
+	c.Flags().BoolVar(&versions, "versions", false, "show which version of Kubernetes clusters have, how upgrades go, and what keeps clusters behind the trunk")
 	c.Flags().BoolVar(&again, "watch", false, "show the status again and again until interrupted")
 	c.Flags().DurationVar(&interval, "interval", 10*time.Second, "`interval` of --watch")
 	c.MarkFlagsMutuallyExclusive("versions", "watch")
@@ -67,15 +67,20 @@ func (p *environmentFlags) versions(ctx context.Context, o IO, only string) erro
 			return err
 		}
 	}
-	list, err := promote.Versions(ctx, s.Hydrator, trunk)
+	r := p.request(s, trunk)
+	r.DryRun = true
+	statuses, failed := promote.Run(ctx, s.Hydrator, r)
+	found, err := promote.Versions(ctx, s.Hydrator, trunk, statuses, s.Runtime.Clock())
 	if err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
-	list = slices.DeleteFunc(list, func(v promote.ClusterVersion) bool { return only != "" && v.Environment != only })
+	if only != "" {
+		found = found.Of(only)
+	}
 	if p.structured() {
-		return p.encode(o.Out, list)
+		return errors.Join(failed, p.encode(o.Out, found))
 	}
-	return promote.WriteVersions(o.Out, list, s.Runtime.Clock())
+	return errors.Join(failed, promote.WriteVersions(o.Out, found, s.Runtime.Clock()))
 }
 
 func (p *environmentFlags) status(ctx context.Context, o IO, only string) error {
