@@ -61,7 +61,7 @@ $(BIN)/slowtests: tools/slowtests/main.go
 export SLUICE_BED ?= $(HOME)/.cache/sluice-bed
 BED := $(SLUICE_BED)
 stamp = $(BED)/$(1)/built-$(shell cat $(sort $(wildcard bed/$(1)/*)) | sha256sum | cut -c1-16)
-bed: $(foreach part,gitea kubernetes kwok flux argocd prometheus,$(call stamp,$(part))) ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
+bed: $(foreach part,gitea kubernetes kwok flux argocd prometheus cluster-api,$(call stamp,$(part))) ## builds the real servers of the bed once: about twenty minutes with an empty build cache; needs a C compiler
 
 $(call stamp,kubernetes):
 	@echo "building an API server and kubectl into $(@D): about ten minutes on two cores with an empty build cache"
@@ -90,6 +90,13 @@ $(call stamp,prometheus):
 	@echo "building Prometheus into $(@D): about two minutes on two cores with an empty build cache"
 	@mkdir -p $(@D)
 	$(GO) build -C bed/prometheus -tags remove_all_sd -ldflags '$(LDFLAGS)' -o $(@D)/prometheus github.com/prometheus/prometheus/cmd/prometheus
+	@rm -f $(@D)/built-*; touch $@
+
+# Only the definitions of its kinds: a test plays its controllers.
+$(call stamp,cluster-api):
+	@mkdir -p $(@D)/crds
+	@set -e; cd bed/cluster-api; module=sigs.k8s.io/cluster-api; $(GO) mod download $$module; \
+	  cp -f $$($(GO) list -m -f '{{.Dir}}' $$module)/core/config/crd/bases/cluster.x-k8s.io_*.yaml $(@D)/crds/; chmod -R u+w $(@D)/crds
 	@rm -f $(@D)/built-*; touch $@
 
 # Flux's controllers are programs of other modules, so their main packages are built as they are.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -38,10 +37,8 @@ func part(name string) (string, error) {
 		return "", err
 	}
 	dir = filepath.Join(dir, name)
-	if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s: %w", filepath.Join(dir, name), ErrNotBuilt)
-	} else if err != nil {
-		return "", err
+	if built, err := filepath.Glob(filepath.Join(dir, "built-*")); err != nil || len(built) == 0 { // the stamp of the Makefile
+		return "", fmt.Errorf("%s: %w", dir, ErrNotBuilt)
 	}
 	return dir, nil
 }

@@ -153,6 +153,12 @@ func (k *Kubernetes) Apply(ctx context.Context, path string, object map[string]a
 	return k.send(ctx, http.MethodPatch, path+query, "application/apply-patch+yaml", object)
 }
 
+// PatchStatus merges into the status of an object at its path, as a controller of its kind does.
+func (k *Kubernetes) PatchStatus(ctx context.Context, path string, status map[string]any) error {
+	_, err := k.send(ctx, http.MethodPatch, path+"/status", "application/merge-patch+json", map[string]any{"status": status})
+	return err
+}
+
 // Do sends a JSON request to a path with its query, and returns the answer. The error is a *StatusError if the server
 // refuses.
 func (k *Kubernetes) Do(ctx context.Context, method, path string, body any) ([]byte, error) {

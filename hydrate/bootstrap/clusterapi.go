@@ -86,17 +86,15 @@ func (k clusterAPIKind) expressions() (inProgress, failed, current string) {
 // either joins expressions of which one must hold.
 func either(list []string) string { return "(" + strings.Join(list, ") || (") + ")" }
 
-// clusterAPIHealth are health checks for Flux.
+// clusterAPIHealth are health checks for Flux. A check is for all versions of its kind, and Flux refuses two of one kind.
 func clusterAPIHealth() []any {
 	var out []any
 	for _, k := range clusterAPIKinds() {
 		inProgress, failed, current := k.expressions()
-		for _, version := range k.versions {
-			out = append(out, map[string]any{
-				"apiVersion": k.group + "/" + version, "kind": k.kind,
-				"inProgress": inProgress, "failed": failed, "current": current,
-			})
-		}
+		out = append(out, map[string]any{
+			"apiVersion": k.group + "/" + k.versions[len(k.versions)-1], "kind": k.kind,
+			"inProgress": inProgress, "failed": failed, "current": current,
+		})
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -29,13 +30,20 @@ func TestClusterAPIHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keyOf := func(object map[string]any) string { // as Flux, which refuses two rules of a kind
+		group, _, _ := strings.Cut(fmt.Sprint(object["apiVersion"]), "/")
+		return group + " " + fmt.Sprint(object["kind"])
+	}
 	rules, used := map[string]map[string]any{}, map[string]bool{}
 	for _, one := range clusterAPIHealth() {
 		rule, _ := one.(map[string]any)
-		rules[fmt.Sprint(rule["apiVersion"], " ", rule["kind"])] = rule
+		if rules[keyOf(rule)] != nil {
+			t.Errorf("there are two rules for %s", keyOf(rule))
+		}
+		rules[keyOf(rule)] = rule
 	}
 	for _, c := range cases {
-		key := fmt.Sprint(c.Object["apiVersion"], " ", c.Object["kind"])
+		key := keyOf(c.Object)
 		rule, got := rules[key], "InProgress"
 		used[key] = true
 		status, _ := c.Object["status"].(map[string]any)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/fluxcd/pkg/apis/kustomize"
@@ -55,8 +56,12 @@ func TestHealthOfClusterAPI(t *testing.T) {
 	}
 	evaluators := map[string]*cel.StatusEvaluator{}
 	for _, o := range list.Items {
+		if _, err := cel.NewStatusReader(o.Spec.HealthCheckExprs); err != nil {
+			t.Fatal(err) // kustomize-controller refuses the Kustomization
+		}
 		for _, e := range o.Spec.HealthCheckExprs {
-			if evaluators[e.APIVersion+" "+e.Kind], err = cel.NewStatusEvaluator(&e.HealthCheckExpressions); err != nil {
+			group, _, _ := strings.Cut(e.APIVersion, "/")
+			if evaluators[group+" "+e.Kind], err = cel.NewStatusEvaluator(&e.HealthCheckExpressions); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -84,7 +89,7 @@ func TestHealthOfClusterAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := evaluators[u.GetAPIVersion()+" "+u.GetKind()]
+		e := evaluators[u.GroupVersionKind().Group+" "+u.GetKind()]
 		if e == nil {
 			t.Fatalf("%s: there is no health check", c.Name)
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 // bedStories need more real servers than a Gitea.
-var bedStories = []string{"TestFluxAppliesWaves", "TestFromFlux", "TestArgoCDAppliesWaves", "TestFromArgoCD"}
+var bedStories = []string{"TestFluxAppliesWaves", "TestFromFlux", "TestArgoCDAppliesWaves", "TestFromArgoCD", "TestFluxUpgradesClusters"}
 
 // giteaStories are also played on a real Gitea if the bed is built (docs/bed.md).
 var giteaStories = []string{
