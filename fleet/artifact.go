@@ -92,6 +92,11 @@ func (f *Fleet) Artifact(c *Cluster) string {
 	return f.Artifacts() + "/" + c.Name
 }
 
+// SignsArtifacts reports whether artifacts are signed.
+func (f *Fleet) SignsArtifacts() bool {
+	return f.Publishes() && (f.Spec.Output.OCI.Key != "" || f.Spec.Output.OCI.Identity != nil)
+}
+
 // ArtifactTag returns the tag of artifacts that moves with the cluster branch.
 func (f *Fleet) ArtifactTag() string {
 	if !f.Publishes() {
@@ -121,6 +126,12 @@ func (fc fleetChecks) artifacts() {
 		fc.errorf(fc.file, append(at, "tag"), "such as latest", "%q cannot be the tag that moves with a cluster branch", t)
 	}
 	fc.checkPath(fc.file, append(at, "key"), out.Key, nil)
+	if i := out.Identity; i != nil {
+		if out.Key != "" {
+			fc.errorf(fc.file, append(at, "identity"), "keep one of them", "artifacts are signed with a key or by an identity, not both")
+		}
+		fc.checkPath(fc.file, append(at, "identity", "trustedRoot"), i.TrustedRoot, nil)
+	}
 	for _, c := range fc.fleet.Clusters {
 		if name := strings.TrimPrefix(fc.fleet.Artifact(c), ociScheme); !artifactPart.MatchString(c.Name) || len(name) > maxArtifact {
 			fc.errorf(c.doc, []string{"metadata", "name"}, "letters and digits, with single dots or dashes between them; at most 255 characters in all",

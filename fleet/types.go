@@ -523,6 +523,20 @@ type OCIOutput struct {
 	// Key is the path of a public key, as cosign writes it to cosign.pub. With it, runs sign artifacts with the private
 	// key of their environment.
 	Key string `json:"key,omitempty"`
+	// Identity is who signs artifacts without a key.
+	Identity *ArtifactIdentity `json:"identity,omitempty"`
+}
+
+// ArtifactIdentity is an identity that signs artifacts without a key: Sigstore gives it a certificate for a token of
+// OpenID Connect.
+type ArtifactIdentity struct {
+	// Issuer vouches for the identity, such as https://token.actions.githubusercontent.com.
+	Issuer string `json:"issuer" jsonschema:"required"`
+	// Subject is the identity: the URI of a workflow, or an email address.
+	Subject string `json:"subject" jsonschema:"required"`
+	// TrustedRoot is the path of Sigstore's trusted_root.json, which says which authorities and transparency logs
+	// count.
+	TrustedRoot string `json:"trustedRoot" jsonschema:"required"`
 }
 
 // Person is a committer.

@@ -43,6 +43,10 @@ type Registry interface {
 	Blob(ctx context.Context, want ocispec.Descriptor, limit int64) ([]byte, error)
 	// Signatures reads the signatures that cosign attached to a manifest.
 	Signatures(ctx context.Context, digest string) ([]fetch.Cosign, error)
+	// Bundles reads the Sigstore bundles that refer to a manifest.
+	Bundles(ctx context.Context, manifest ocispec.Descriptor) ([][]byte, error)
+	// Refer stores a manifest that has another one as its subject, without a tag.
+	Refer(ctx context.Context, manifest ocispec.Descriptor, data []byte) error
 	// Upload stores a blob, unless the registry has it.
 	Upload(ctx context.Context, blob ocispec.Descriptor, data []byte) error
 	// Tag stores a manifest under a tag, which moves.
@@ -71,8 +75,12 @@ func Of(ctx context.Context, s *session.Session, tree gitstore.Hash) (Config, bo
 		Hydrator: s.Hydrator, Fleet: f,
 		Registries: func(name string) (Registry, error) { return s.Fetcher.Registry(name) },
 	}
-	if file := f.Spec.Output.OCI.Key; file != "" {
-		out.Keys, err = ReadKeys(ctx, s.Store.Snapshot(ctx, tree), file, s.Runtime.ArtifactKey)
+	snapshot := s.Store.Snapshot(ctx, tree)
+	switch oci := f.Spec.Output.OCI; {
+	case oci.Key != "":
+		out.Keys, err = ReadKeys(ctx, snapshot, oci.Key, s.Runtime.ArtifactKey)
+	case oci.Identity != nil:
+		out.Keys, err = ReadIdentity(snapshot, *oci.Identity, s.Runtime.Identity)
 	}
 	return out, true, err
 }

@@ -343,13 +343,16 @@ func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, 
 	if digest == has && digest == leads && signed {
 		return digest, Present, nil
 	}
-	if digest != has {
-		if err := made.push(ctx, r, commitTag); err != nil {
+	if p.Keys != nil { // before it has a tag, because clusters refuse what is not signed
+		if err := made.push(ctx, r, digest); err != nil {
+			return "", "", err
+		}
+		if err := p.Keys.sign(ctx, r, p.Fleet.Artifact(a.cluster), made.manifest); err != nil {
 			return "", "", err
 		}
 	}
-	if p.Keys != nil { // before the tag moves, because clusters refuse what is not signed
-		if err := p.Keys.sign(ctx, r, p.Fleet.Artifact(a.cluster), made.manifest); err != nil {
+	if digest != has {
+		if err := made.push(ctx, r, commitTag); err != nil {
 			return "", "", err
 		}
 	}

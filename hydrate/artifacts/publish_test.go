@@ -186,7 +186,7 @@ func TestMovedTags(t *testing.T) {
 	p.Next("X")
 	p.hydrate()
 	p.publish(artifacts.Options{})
-	registry, err := p.fetcher().Registry(p.config().Fleet.Artifact(p.cluster("dev-1")))
+	registry, err := p.fetcher().Registry(p.config().Fleet.Artifact(p.cluster()))
 	if err != nil {
 		t.Fatal(err)
 	}

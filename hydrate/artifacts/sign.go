@@ -27,14 +27,22 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/signature"
 )
 
-// Keys sign artifacts and verify signatures. Signatures have the form that cosign attached up to version 2, which
-// cosign 3 and all versions of Flux read, and which needs nothing of a registry: an image under the tag
-// sha256-DIGEST.sig whose layer is the signed payload.
+// Keys sign artifacts and verify signatures, by a key or by an identity.
 type Keys struct {
-	trusted signature.Signer // with the public key of the fleet
-	signer  sigstore.Signer  // nil: there is no private key
-	missing string           // why there is none
+	trusted signature.Signer // whose signatures count
+	signer  signer           // nil: this process cannot sign
+	missing string           // why it cannot
 }
+
+// signer attaches a signature to a manifest in a registry.
+type signer interface {
+	attach(ctx context.Context, r Registry, repository string, manifest blob) error
+}
+
+// keySigner signs with a key. Signatures have the form that cosign attached up to version 2, which cosign 3 and all
+// versions of Flux read, and which needs nothing of a registry: an image under the tag sha256-DIGEST.sig whose layer is
+// the signed payload.
+type keySigner struct{ sigstore.Signer }
 
 // programTime limits a call of the program of a KMS.
 const programTime = time.Minute
@@ -65,13 +73,15 @@ func ReadKeys(ctx context.Context, snapshot *gitstore.Snapshot, file string, pri
 	if err != nil { // the text of the library may quote the key
 		return nil, fmt.Errorf("%s is not a private key in PEM form, as `cosign generate-key-pair` writes it, or its password is wrong", private.Name)
 	}
-	if out.signer, err = sigstore.LoadSigner(key, crypto.SHA256); err != nil {
+	loaded, err := sigstore.LoadSigner(key, crypto.SHA256)
+	if err != nil {
 		return nil, fmt.Errorf("%s cannot sign: use a key of cosign", private.Name)
 	}
-	own, err := out.signer.PublicKey()
+	own, err := loaded.PublicKey()
 	if err != nil {
 		return nil, err
 	}
+	out.signer = keySigner{loaded}
 	out.matches(public, own, file, private)
 	return out, nil
 }
@@ -103,21 +113,32 @@ func (k *Keys) service(ctx context.Context, public crypto.PublicKey, file string
 		k.missing = fmt.Sprintf("the key of %s in %s cannot be used: %v", scheme, private.Name, err)
 		return ctx.Err()
 	}
-	k.signer = signer
+	k.signer = keySigner{signer}
 	k.matches(public, own, file, private)
 	return nil
 }
 
+// evidence reads the signatures of a manifest in the form that the signer makes.
+func (k *Keys) evidence(ctx context.Context, r Registry, manifest []byte) (out fetch.Evidence, err error) {
+	out.Manifest = manifest
+	if len(k.trusted.Key) > 0 {
+		out.Cosign, err = r.Signatures(ctx, digest.FromBytes(manifest).String())
+	} else {
+		out.Bundles, err = r.Bundles(ctx, newBlob(ocispec.MediaTypeImageManifest, manifest).Descriptor)
+	}
+	return out, err
+}
+
 // signed reports whether a registry has a signature of a manifest that counts. Only its digest is signed.
 func (k *Keys) signed(ctx context.Context, r Registry, manifest []byte) (bool, error) {
-	list, err := r.Signatures(ctx, digest.FromBytes(manifest).String())
+	e, err := k.evidence(ctx, r, manifest)
 	switch {
 	case errors.Is(err, fetch.ErrInvalid), errors.Is(err, fetch.ErrDigest), errors.Is(err, fetch.ErrNotFound):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	return k.trusted.VerifyManifest(fetch.Evidence{Manifest: manifest, Cosign: list}) == nil, nil
+	return k.trusted.VerifyManifest(e) == nil, nil
 }
 
 // sign attaches a signature to a manifest, unless the registry has one that counts.
@@ -125,6 +146,10 @@ func (k *Keys) sign(ctx context.Context, r Registry, repository string, manifest
 	if ok, err := k.signed(ctx, r, manifest.data); ok || err != nil {
 		return err
 	}
+	return k.signer.attach(ctx, r, repository, manifest)
+}
+
+func (k keySigner) attach(ctx context.Context, r Registry, repository string, manifest blob) error {
 	image, err := name.NewDigest(strings.TrimPrefix(repository, "oci://") + "@" + manifest.Digest.String())
 	if err != nil {
 		return err
@@ -135,7 +160,7 @@ func (k *Keys) sign(ctx context.Context, r Registry, repository string, manifest
 	}
 	signing, stop := context.WithTimeout(ctx, programTime)
 	defer stop()
-	made, err := k.signer.SignMessage(bytes.NewReader(text), options.WithContext(signing))
+	made, err := k.SignMessage(bytes.NewReader(text), options.WithContext(signing))
 	if err != nil {
 		return err
 	}

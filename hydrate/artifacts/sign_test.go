@@ -79,7 +79,7 @@ func TestSignatures(t *testing.T) {
 		t.Errorf("signed again: %+v", v)
 	}
 	// the signature of another artifact
-	registry, err := p.fetcher().Registry(p.config().Fleet.Artifact(p.cluster("dev-1")))
+	registry, err := p.fetcher().Registry(p.config().Fleet.Artifact(p.cluster()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,9 +31,9 @@ type server struct {
 	asked  []string
 }
 
-func newServer(tb testing.TB) *server {
+func newServer(tb testing.TB, options ...ociregistry.Option) *server {
 	tb.Helper()
-	s := &server{real: ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0)))}
+	s := &server{real: ociregistry.New(append(options, ociregistry.Logger(log.New(io.Discard, "", 0)))...)}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.asked = append(s.asked, r.Method+" "+r.URL.Path)
@@ -68,6 +68,7 @@ type place struct {
 	*hydratetest.Remote
 	server  *server
 	private session.ArtifactKey
+	own     session.Identity
 }
 
 const fleetName = "harbour"
@@ -124,6 +125,11 @@ func (p *place) config() artifacts.Config {
 			p.T.Fatal(err)
 		}
 	}
+	if i := f.Spec.Output.OCI.Identity; i != nil {
+		if keys, err = artifacts.ReadIdentity(h.Store.Snapshot(p.T.Context(), c.Tree), *i, p.own); err != nil {
+			p.T.Fatal(err)
+		}
+	}
 	return artifacts.Config{
 		Hydrator: h, Fleet: f, Keys: keys,
 		Registries: func(name string) (artifacts.Registry, error) { return fetcher.Registry(name) },
@@ -151,8 +157,9 @@ func (p *place) want(r *artifacts.Result, summary string) {
 	}
 }
 
-func (p *place) cluster(name string) *fleet.Cluster {
+func (p *place) cluster() *fleet.Cluster {
 	p.T.Helper()
+	const name = "dev-1"
 	c, ok := p.config().Fleet.Cluster(name)
 	if !ok {
 		p.T.Fatalf("no cluster %s", name)

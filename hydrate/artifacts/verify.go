@@ -31,7 +31,7 @@ const (
 	VerifyBehind  = "behind"  // the tag leads to the artifact of another commit of the branch
 	VerifyHeld    = "held"    // the same, because the branch has what Sluice does not publish
 	VerifyDiffers = "differs" // the artifact is not what Sluice pushes for the commit
-	// the artifact is not signed with the key of the fleet
+	// the artifact is not signed with the key or by the identity of the fleet
 	VerifyUnsigned = "unsigned"
 	VerifyFailed   = "failed" // the registry could not be read
 )
@@ -179,11 +179,11 @@ func (v *verifier) artifact(ctx context.Context, r Registry) error {
 	if err != nil || v.Keys == nil || v.found.Status != VerifyOK {
 		return err
 	}
-	list, err := r.Signatures(ctx, v.found.Digest)
+	signatures, err := v.Keys.evidence(ctx, r, data)
 	if err != nil {
 		return err
 	}
-	if err := v.Keys.trusted.VerifyManifest(fetch.Evidence{Manifest: data, Cosign: list}); err != nil {
+	if err := v.Keys.trusted.VerifyManifest(signatures); err != nil {
 		v.set(VerifyUnsigned, "%s (sluice publish)", safetext.Brief(err.Error(), 400))
 	}
 	return nil

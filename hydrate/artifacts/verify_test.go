@@ -67,7 +67,7 @@ func TestVerify(t *testing.T) {
 	if v := p.verify(); v.Status != artifacts.VerifyOK || v.Digest == "" || v.Branch != "cluster/dev-1" {
 		t.Errorf("after it: %+v", v)
 	}
-	registry, err := p.fetcher().Registry(p.config().Fleet.Artifact(p.cluster("dev-1")))
+	registry, err := p.fetcher().Registry(p.config().Fleet.Artifact(p.cluster()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/sluice-gitops/sluice/fleet"
@@ -19,13 +20,15 @@ const (
 // FluxOptions are the options of Flux's objects.
 type FluxOptions struct {
 	Options
-	Name           string        // of the source, the Provider, the Alert and the Receiver
-	Secret         string        // with the credentials that read the source; "" for a public one
-	VerifySecret   string        // with the public keys that verify artifacts, if the fleet signs them
-	StatusSecret   string        // with the token that writes commit statuses
-	ReceiverSecret string        // with the token of the Receiver; "" for no Receiver
-	Interval       time.Duration // between two fetches of the branch
-	Timeout        time.Duration // for an app to become healthy
+	Name         string // of the source, the Provider, the Alert and the Receiver
+	Secret       string // with the credentials that read the source; "" for a public one
+	VerifySecret string // with the public keys that verify artifacts, if the fleet signs them
+	// with trusted_root.json, if an identity signs artifacts by a Sigstore that is not the public one; "" for the public one
+	TrustedRootSecret string
+	StatusSecret      string        // with the token that writes commit statuses
+	ReceiverSecret    string        // with the token of the Receiver; "" for no Receiver
+	Interval          time.Duration // between two fetches of the branch
+	Timeout           time.Duration // for an app to become healthy
 }
 
 // Check refuses names and intervals that Flux and Kubernetes do not accept.
@@ -39,7 +42,7 @@ func (o FluxOptions) Check() error {
 	if o.Interval < time.Second || o.Timeout < time.Second {
 		return errors.New("intervals and timeouts are at least a second")
 	}
-	return checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret, o.VerifySecret)
+	return checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret, o.VerifySecret, o.TrustedRootSecret)
 }
 
 // Flux returns the objects with which Flux syncs a cluster: a GitRepository for its branch or an OCIRepository for its
@@ -99,8 +102,8 @@ func fluxSourceOf(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) Object {
 		if o.Insecure {
 			spec["insecure"] = true
 		}
-		if f.Spec.Output.OCI.Key != "" {
-			spec["verify"] = map[string]any{"provider": "cosign", "secretRef": map[string]any{"name": o.VerifySecret}}
+		if f.SignsArtifacts() {
+			spec["verify"] = verification(f.Spec.Output.OCI, o)
 		}
 	}
 	if o.Secret != "" {
@@ -108,6 +111,21 @@ func fluxSourceOf(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) Object {
 	}
 	out["spec"] = spec
 	return out
+}
+
+// verification says whose signatures Flux accepts. Its identities are regular expressions.
+func verification(out *fleet.OCIOutput, o FluxOptions) map[string]any {
+	if out.Identity == nil {
+		return map[string]any{"provider": "cosign", "secretRef": map[string]any{"name": o.VerifySecret}}
+	}
+	exactly := func(text string) string { return "^" + regexp.QuoteMeta(text) + "$" }
+	spec := map[string]any{"provider": "cosign", "matchOIDCIdentity": []any{
+		map[string]any{"issuer": exactly(out.Identity.Issuer), "subject": exactly(out.Identity.Subject)},
+	}}
+	if o.TrustedRootSecret != "" {
+		spec["trustedRootSecretRef"] = map[string]any{"name": o.TrustedRootSecret}
+	}
+	return spec
 }
 
 func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) Object {

@@ -47,6 +47,22 @@ func TestArtifacts(t *testing.T) {
 	if got := text(Flux(signed, one, flux)); got != want {
 		t.Errorf("with a key Flux gets\n%s\nwant\n%s", got, want)
 	}
+	byIdentity := testFleet(t, func(files map[string]string) {
+		files["keys/trusted_root.json"] = "{}"
+		files["sluice.yaml"] = strings.Replace(files["sluice.yaml"], "output: {",
+			"output: {oci: {repository: \"oci://registry.example.com:5000/gitops\", tag: stable, identity: {issuer: \"https://token.example.com\", subject: \"https://git.example.com/acme/ci@main\", trustedRoot: keys/trusted_root.json}}, ", 1)
+	})
+	one, _ = byIdentity.Cluster("eu-1")
+	verifies := "    matchOIDCIdentity:\n    - issuer: ^https://token\\.example\\.com$\n      subject: ^https://git\\.example\\.com/acme/ci@main$\n    provider: cosign\n"
+	want = strings.Replace(want, "    provider: cosign\n    secretRef:\n      name: keys\n", verifies, 1)
+	if got := text(Flux(byIdentity, one, flux)); got != want {
+		t.Errorf("with an identity Flux gets\n%s\nwant\n%s", got, want)
+	}
+	flux.TrustedRootSecret = "root"
+	want = strings.Replace(want, verifies, verifies+"    trustedRootSecretRef:\n      name: root\n", 1)
+	if got := text(Flux(byIdentity, one, flux)); got != want {
+		t.Errorf("with an own Sigstore Flux gets\n%s\nwant\n%s", got, want)
+	}
 	argo := ArgoOptions{Options: common(t, address, "argocd")}
 	argo.Forge = None
 	branch = text(ArgoCD(f, c, argo))

@@ -75,6 +75,7 @@ type Runtime struct {
 	Hosts       HostCredentials    // for other repositories of fleets; nil: none
 	Charts      *fetch.Credentials // for chart repositories and registries; nil: no credentials
 	ArtifactKey ArtifactKey        // signs artifacts
+	Identity    Identity           // signs artifacts without a key
 	Guard       *fetch.Guard       // refuses chart downloads from internal networks; nil: no restriction
 	Untrusted   bool               // the charts belong to an untrusted change; see WithoutCredentials
 	Cache       string             // folder for downloaded charts and schemas
@@ -99,6 +100,15 @@ type ArtifactKey struct {
 	Err           error  // why it cannot be read; nil if it can, or if there is none
 }
 
+// Identity says how a process signs without a key.
+type Identity struct {
+	// Token returns a token of OpenID Connect with the audience of Sigstore. nil: there is none.
+	Token func(ctx context.Context) (string, error)
+	// Services is Sigstore's signing configuration as JSON: the authorities and logs to ask. nil: the public ones.
+	Services []byte
+	Err      error // why Services cannot be read
+}
+
 // Images knows which images exist. *fetch.Fetcher implements it; see there for the errors.
 type Images interface {
 	Image(ctx context.Context, image string) error
@@ -107,7 +117,7 @@ type Images interface {
 // WithoutCredentials returns a Runtime that fetches charts without credentials, and does not read cached charts that
 // were fetched with credentials.
 func (r Runtime) WithoutCredentials() Runtime {
-	r.Charts, r.Hosts, r.ArtifactKey, r.Untrusted = nil, nil, ArtifactKey{}, true
+	r.Charts, r.Hosts, r.ArtifactKey, r.Identity, r.Untrusted = nil, nil, ArtifactKey{}, Identity{}, true
 	return r
 }
 

@@ -222,8 +222,11 @@ func (p prover) cosign(ctx context.Context, name registry.Reference, digest stri
 func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType string, manifest []byte) ([][]byte,
 	error,
 ) {
+	return p.bundlesOf(ctx, name, content.NewDescriptorFromBytes(mediaType, manifest))
+}
+
+func (p prover) bundlesOf(ctx context.Context, name registry.Reference, subject ocispec.Descriptor) ([][]byte, error) {
 	repo, u := p.fetcher.repository(name)
-	subject := content.NewDescriptorFromBytes(mediaType, manifest)
 	var referrers []ocispec.Descriptor
 	add := func(page []ocispec.Descriptor) error { //nolint:unparam // the library wants an error
 		page = slices.DeleteFunc(page, func(r ocispec.Descriptor) bool { return !mayBeBundle(r) })

@@ -109,6 +109,22 @@ func (r *Registry) Signatures(ctx context.Context, digest string) ([]Cosign, err
 	return prover{r.fetcher}.cosign(ctx, r.repo.Reference, digest)
 }
 
+// Bundles reads the Sigstore bundles that refer to a manifest, as Evidence has them. They prove nothing until they are
+// checked.
+func (r *Registry) Bundles(ctx context.Context, manifest ocispec.Descriptor) ([][]byte, error) {
+	return prover{r.fetcher}.bundlesOf(ctx, r.repo.Reference, manifest)
+}
+
+// Refer stores a manifest that has another one as its subject, without a tag. A registry that has no list of referrers
+// gets one as a tag.
+func (r *Registry) Refer(ctx context.Context, manifest ocispec.Descriptor, data []byte) error {
+	return r.retry(ctx, func(ctx context.Context) error {
+		repo, _ := r.fetcher.repository(r.repo.Reference) // asks the registry what it has
+		repo.SkipReferrersGC = true                       // many registries allow nobody to delete
+		return repo.Manifests().Push(ctx, manifest, bytes.NewReader(data))
+	})
+}
+
 // Upload stores a blob, unless the registry has it. Many registries deny access to a repository that does not exist yet, so
 // a denied question is no answer.
 func (r *Registry) Upload(ctx context.Context, blob ocispec.Descriptor, data []byte) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/session"
+	"github.com/sluice-gitops/sluice/internal/idtoken"
 	"github.com/sluice-gitops/sluice/internal/plainhttp"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/service"
@@ -84,6 +85,7 @@ func (e Environment) runtime() (session.Runtime, error) {
 	}
 	r := session.Runtime{
 		ArtifactKey: e.artifactKey(),
+		Identity:    e.identity(),
 		Git:         git, Output: session.OutputCredential{Auth: auth, Host: e.Getenv(output + "HOST"), Prefix: output},
 		Hosts:  e.hostAuth,
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
@@ -132,6 +134,19 @@ func (e Environment) build() string {
 		return ""
 	}
 	return fmt.Sprintf("%s %d %d", Version(), info.Size(), info.ModTime().UnixNano())
+}
+
+// identity reads how artifacts are signed without a key. Most commands sign none, so that an error is a part of it.
+func (e Environment) identity() session.Identity {
+	const name = "SLUICE_SIGSTORE_SIGNING_CONFIG_FILE"
+	out := session.Identity{Token: idtoken.Source(e.Getenv)}
+	if file := e.Getenv(name); file != "" {
+		var err error
+		if out.Services, err = os.ReadFile(file); err != nil { //nolint:gosec // the user names it
+			out.Err = fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return out
 }
 
 // CacheDir returns the folder for downloads and other data that can be computed again.

@@ -125,6 +125,8 @@ objects name yourself: see docs/flux.md.`,
 	s.StringVar(&f.Name, "name", "sluice", "`name` of the GitRepository, the Provider, the Alert and the Receiver")
 	s.StringVar(&f.Secret, "secret", "sluice-git",
 		"`name` of the Secret with the credential that reads the repository; \"\" for a public repository")
+	s.StringVar(&f.TrustedRootSecret, "trusted-root-secret", "",
+		"with --oci, the `name` of the Secret with trusted_root.json of your own Sigstore, for artifacts that an identity signs")
 	s.StringVar(&f.VerifySecret, "verify-secret", "sluice-cosign",
 		"with --oci, `name` of the Secret with the public keys that verify artifacts, if the fleet signs them")
 	s.StringVar(&f.StatusSecret, "status-secret", "sluice-status",
