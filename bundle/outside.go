@@ -109,6 +109,7 @@ func (x *exporter) outside(ctx context.Context) (*source.Outside, error) {
 	if err != nil {
 		return nil, err
 	}
+	runs := x.state.Source()
 	for i, c := range append(commits, x.trunk) {
 		tip := i == len(commits)
 		view, err := x.h.Open(ctx, c.Tree)
@@ -119,7 +120,9 @@ func (x *exporter) outside(ctx context.Context) (*source.Outside, error) {
 			x.warn("source commit %s cannot be read here, so its charts and repositories are not in the bundle: %v", c.Hash.Short(), err)
 			continue
 		}
-		one, err := view.Outside(ctx, x.r.Environment)
+		one, err := view.Outside(ctx, x.r.Environment, func(cluster, app string) bool {
+			return tip || runs.On(cluster).Of(app) == c.Hash.String() // apps can come from several commits
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -240,7 +243,11 @@ func (x *exporter) commits(ctx context.Context, list []fleet.GitCommit, c *Conte
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err != nil || len(c.Commits) == maxCommits {
+		if len(c.Commits) == maxCommits {
+			x.warn("commit %.10s of %s does not fit into the bundle, which brings at most %d commits", one.Commit, one.URL, maxCommits)
+			continue
+		}
+		if err != nil {
 			x.warn("the site cannot render with commit %.10s of %s, which cannot be read here: %v", one.Commit, one.URL, err)
 			continue
 		}

@@ -1,10 +1,15 @@
 package bundle_test
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +21,13 @@ import (
 	"github.com/sluice-gitops/sluice/bundle"
 	"github.com/sluice-gitops/sluice/bundle/envelope"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/signature"
+	"github.com/sluice-gitops/sluice/rollout"
+	"github.com/sluice-gitops/sluice/site/index"
 )
 
 // digits returns the SHA-256 of a chart.
@@ -218,4 +229,204 @@ func sealedOf(t *testing.T, parts []envelope.Content) *envelope.Envelope {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// registry has packed charts by their digests, and counts how often each is asked for.
+type registry struct {
+	charts map[string][]byte
+	asked  int
+	down   bool
+}
+
+func (r *registry) Archive(_ context.Context, _ fetch.Ref, l fetch.Locked) ([]byte, error) {
+	r.asked++
+	if data, ok := r.charts[l.Digest]; ok && !r.down {
+		return data, nil
+	}
+	return nil, errors.New("the registry is down")
+}
+
+func (*registry) Verify(context.Context, fetch.Ref, fetch.Locked, []signature.Signer) error { return nil }
+
+// pack returns a chart that renders nothing.
+func pack(t *testing.T, version string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	archive := tar.NewWriter(z)
+	text := "apiVersion: v2\nname: tiny\nversion: " + version + "\n"
+	if err := archive.WriteHeader(&tar.Header{Name: "tiny/Chart.yaml", Size: int64(len(text)), Mode: 0o644, Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(archive.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestCharts holds that a bundle brings each chart and its signatures once, that a registry which is down holds up no
+// bundle, and that the verdict of the policy is what it was when the bundle is written again.
+func TestCharts(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("many exports: run make test-e2e")
+	}
+	g := newGap(t)
+	charts := &registry{charts: map[string][]byte{}}
+	hydrator := func() *hydrate.Hydrator {
+		config := g.Hydrator(1).Config
+		config.Archives = charts
+		return hydrate.New(config)
+	}
+	release := func(version, keys string) string {
+		t.Helper()
+		data := pack(t, version)
+		charts.charts["sha256:"+digits(data)] = data
+		g.Write("apps/tiny/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: tiny}\nspec:\n  namespace: tiny\n  placement: {}\n"+
+			"  source: {helm: {chart: tiny, repo: 'https://charts.example.com', version: '"+version+"'"+keys+"}}\n")
+		g.Write("sluice.lock", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts:\n"+
+			"  - {chart: tiny, repo: 'https://charts.example.com', version: '%s', resolved: %[1]s, digest: 'sha256:%s'}\n", version, digits(data)))
+		g.Commit("tiny " + version + keys)
+		got, err := hydrator().Hydrate(t.Context(), hydrate.Request{Commit: g.Resolve("HEAD"), Write: true, Environments: []string{"dev"}})
+		if err != nil || !got.OK() {
+			t.Fatalf("%+v %v", got, err)
+		}
+		return digits(data)
+	}
+	verdict := &judge{state: rollout.Red, why: "no limits"}
+	export := func(change func(*bundle.ExportRequest)) *bundle.Exported {
+		t.Helper()
+		r := bundle.ExportRequest{
+			Trunk: g.Resolve("main"), Environment: "dev", Source: true, Signers: []envelope.Signer{g.key}, Images: index.Images,
+			Output: t.TempDir(), Now: time.Now(), Policy: verdict,
+			Evidence: func(context.Context, fetch.Ref, fetch.Locked) (fetch.Evidence, error) {
+				return fetch.Evidence{File: "tiny.tgz"}, nil
+			},
+		}
+		change(&r)
+		out, err := bundle.Export(t.Context(), hydrator(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	last := func(r *bundle.ExportRequest) { r.Since = "last" }
+	parts := func(out *bundle.Exported) []string {
+		var names []string
+		for _, p := range out.Manifest.Parts {
+			if strings.HasPrefix(p.Name, "chart-") {
+				names = append(names, p.Name)
+			}
+		}
+		return names
+	}
+	is := func(what string, out *bundle.Exported, want ...string) {
+		t.Helper()
+		if got := parts(out); !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", what, got, want)
+		}
+	}
+	first := release("1.0.0", "")
+	one := export(func(r *bundle.ExportRequest) { r.Full = true })
+	is("the first", one, "chart-"+first+".tgz")
+	g.mustImport(g.site, one.File)
+	if c := one.Contents; len(c.Charts) != 1 || c.Charts[0].Version != "1.0.0" || c.Policy.String() != "fail: no limits" {
+		t.Errorf("the contents are %+v, %s", c.Charts, c.Policy)
+	}
+	if bom, err := g.open(one.File).Read("sbom.cdx.json", 1<<20); err != nil || !bytes.Contains(bom, []byte(first)) {
+		t.Errorf("the SBOM is %s, %v", bom, err)
+	}
+	verdict.state, verdict.why = rollout.Green, ""
+	again := export(func(r *bundle.ExportRequest) { r.Again = 1 })
+	if a, err := os.ReadFile(again.File); err != nil || digits(a) != fileDigest(t, one.File) {
+		t.Errorf("--again writes other bytes: %v", err)
+	}
+
+	// A signature is demanded now: the chart itself is not brought again.
+	g.Write("keys/cosign.pub", "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEjBdz3VJXO9jCmYBHLwBlnJ3qNQbT\nkLTkX8Kx2OZd2VbuHQ2FLyqtPvSuIHWZ3kFZLv5lSXnQn4bPE/dGTXvR8g==\n-----END PUBLIC KEY-----\n")
+	g.Write("sluice.yaml", g.Read("sluice.yaml")+"  charts:\n    signers: [{name: us, cosign: {key: keys/cosign.pub}}]\n")
+	release("1.0.0", ", verify: [us]")
+	two := export(last)
+	is("the second", two, "chart-"+first+".signatures.json")
+	g.mustImport(g.site, two.File)
+
+	// The registry is down: the next bundle brings what this one lacks.
+	second := release("1.1.0", "")
+	charts.down = true
+	three := export(last)
+	is("the third", three)
+	if len(three.Warnings) != 1 || !strings.Contains(three.Warnings[0], "the registry is down") {
+		t.Errorf("the warnings are %q", three.Warnings)
+	}
+	g.mustImport(g.site, three.File)
+	charts.down = false
+	g.Write("README.md", "x")
+	g.Commit("another commit of the trunk")
+	four := export(last)
+	is("the fourth", four, "chart-"+second+".tgz")
+	g.mustImport(g.site, four.File)
+	before := charts.asked
+	g.Write("README.md", "y")
+	g.Commit("one more")
+	is("the fifth", export(last))
+	if charts.asked != before {
+		t.Errorf("the registry is asked %d times for what the site has", charts.asked-before)
+	}
+}
+
+func fileDigest(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digits(data)
+}
+
+// judge is a policy that says one thing.
+type judge struct {
+	state rollout.State
+	why   string
+}
+
+func (j *judge) Judge(context.Context, promote.Part) (rollout.State, string) { return j.state, j.why }
+
+// FuzzOutside holds that charts and commits of what bundle.json says have their digests.
+func FuzzOutside(f *testing.F) {
+	object := "tree " + strings.Repeat("a", 40) + "\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nx\n"
+	refs := `"refs": [{"role": "environment", "branch": "env/gov", "to": "` + strings.Repeat("a", 40) + `"}, {"role": "trunk", "branch": "main", "to": "` + strings.Repeat("b", 40) + `"}]`
+	f.Add([]byte(`{`+refs+`, "charts": [{"chart": "x", "version": "1", "sha256": "`+digits([]byte("chart"))+`"}]}`), "chart-"+digits([]byte("chart"))+".tgz", []byte("chart"))
+	f.Add([]byte(`{`+refs+`, "charts": [{"chart": "x", "version": "1", "sha256": "`+digits([]byte("chart"))+`"}]}`), "chart-"+digits([]byte("chart"))+".signatures.json", []byte("{}"))
+	f.Add([]byte(`{`+refs+`, "commits": [{"url": "https://x", "commit": "`+gitstore.Sum("commit", []byte(object)).String()+`", "object": "`+
+		base64.StdEncoding.EncodeToString([]byte(object))+`"}]}`), "images.txt", []byte("x"))
+	f.Fuzz(func(t *testing.T, data []byte, name string, chart []byte) {
+		parts := []envelope.Content{envelope.Text("bundle.json", data), envelope.Text(name, chart)}
+		manifest, err := envelope.Seal(envelope.Manifest{Kind: envelope.Bundle, Fleet: "a", Environment: "b", Sequence: 1}, parts)
+		if err != nil {
+			return
+		}
+		var out bytes.Buffer
+		if err := envelope.Write(&out, manifest, parts, plain{}); err != nil {
+			t.Fatal(err)
+		}
+		e, err := envelope.Open(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := bundle.ReadContents(e)
+		if err != nil {
+			return
+		}
+		if strings.HasSuffix(name, ".tgz") && name != "chart-"+digits(chart)+".tgz" {
+			t.Errorf("%s with other bytes is accepted", name)
+		}
+		for _, k := range c.Commits {
+			if gitstore.Sum("commit", k.Object).String() != k.Commit {
+				t.Errorf("%+v is accepted", k)
+			}
+		}
+	})
 }

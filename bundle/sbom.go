@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/diff"
 )
 
-// sbom lists the source commit and the images of a bundle. Equal bundles have equal lists.
+// sbom lists the source commit, the images and the charts of a bundle. Equal bundles have equal lists.
 func sbom(fleet, environment string, e Entry, c Contents, images []string) ([]byte, error) {
 	components := make([]cyclonedx.Component, 0, len(images))
 	for _, image := range images {
@@ -20,6 +20,12 @@ func sbom(fleet, environment string, e Entry, c Contents, images []string) ([]by
 			one.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: digest}}
 		}
 		components = append(components, one)
+	}
+	for _, k := range c.Charts {
+		components = append(components, cyclonedx.Component{
+			Type: cyclonedx.ComponentTypeFile, BOMRef: chartPart(k.SHA256), Name: k.Chart, Version: k.Version,
+			Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: k.SHA256}},
+		})
 	}
 	out := cyclonedx.NewBOM()
 	out.Metadata = &cyclonedx.Metadata{

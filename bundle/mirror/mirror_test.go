@@ -2,9 +2,17 @@ package mirror_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -159,5 +167,58 @@ func TestArchivesOfAMirrorAlone(t *testing.T) {
 	err := (mirror.Commits{Mirror: archives.Mirror}).FetchCommit(t.Context(), fleet.GitCommit{URL: "https://x", Commit: digest("x")[:40]})
 	if err == nil || errors.Is(err, gitstore.ErrNotFound) {
 		t.Errorf("a commit that is nowhere: %v", err)
+	}
+}
+
+// cosigned returns the signature of a chart in a registry by a new key, and the key.
+func (w *world) cosigned(chart string) (fetch.Evidence, signature.Signer) {
+	w.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		w.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		w.Fatal(err)
+	}
+	manifest := fmt.Sprintf(`{"layers": [{"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "digest": "sha256:%s"}]}`, digest(chart))
+	payload := fmt.Sprintf(`{"critical": {"image": {"docker-manifest-digest": "sha256:%s"}, "type": "cosign container image signature"}}`, digest(manifest))
+	sum := sha256.Sum256([]byte(payload))
+	made, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+	if err != nil {
+		w.Fatal(err)
+	}
+	return fetch.Evidence{Manifest: []byte(manifest), Cosign: []fetch.Cosign{{Payload: []byte(payload), Signature: base64.StdEncoding.EncodeToString(made)}}},
+		signature.Signer{Name: "release", Key: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})}
+}
+
+// TestSignaturesOfAMirror holds that signatures in a mirror are verified like those of a registry.
+func TestSignaturesOfAMirror(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	evidence, signer := w.cosigned("chart")
+	_, stranger := w.cosigned("chart")
+	ofAnother, _ := w.cosigned("another chart")
+	verify := func(e fetch.Evidence, by signature.Signer) error {
+		t.Helper()
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a mirror.Additions
+		a.File(mirror.ChartFile(digest("chart")), w.blob("chart"))
+		a.File(mirror.SignaturesFile(digest("chart")), w.blob(string(text)))
+		archives := mirror.Archives{Mirror: w.mirror(w.tree(&a, gitstore.Hash{}))}
+		return archives.Verify(t.Context(), fetch.Ref{Chart: "oci://r.example.com/chart", Version: "1"},
+			fetch.Locked{Version: "1", Digest: "sha256:" + digest("chart")}, []signature.Signer{by})
+	}
+	if err := verify(evidence, signer); err != nil {
+		t.Error(err)
+	}
+	if err := verify(evidence, stranger); !errors.Is(err, signature.ErrUnsigned) {
+		t.Errorf("another key: %v", err)
+	}
+	if err := verify(ofAnother, signer); !errors.Is(err, signature.ErrUnsigned) {
+		t.Errorf("the signature of another chart: %v", err)
 	}
 }

@@ -53,9 +53,9 @@ type OutsideChart struct {
 	Signed bool // a signature is demanded of it
 }
 
-// Outside returns what rendering an environment needs. The commits are those that loading the fleet needs, too, such as
+// Outside returns what rendering an environment needs, of the targets that some names; nil for all. The commits are those that loading the fleet needs, too, such as
 // repositories of workspaces: without them, nobody knows whether the environment has apps of theirs.
-func (v *View) Outside(ctx context.Context, environment string) (*Outside, error) {
+func (v *View) Outside(ctx context.Context, environment string, some func(cluster, app string) bool) (*Outside, error) {
 	out, failed := &Outside{}, map[string]error{}
 	charts, local := map[fetch.Ref]bool{}, localCharts{} // true: a signature is demanded
 	names := v.loads()
@@ -63,6 +63,9 @@ func (v *View) Outside(ctx context.Context, environment string) (*Outside, error
 		for _, t := range v.Fleet.TargetsOf(c) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
+			}
+			if some != nil && !some(c.Name, t.App.Name) {
+				continue
 			}
 			if i := t.Imported(); i != nil && i.Err != nil || failed[t.App.Name] != nil {
 				continue // an import that failed names no chart
