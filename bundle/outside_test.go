@@ -246,7 +246,9 @@ func (r *registry) Archive(_ context.Context, _ fetch.Ref, l fetch.Locked) ([]by
 	return nil, errors.New("the registry is down")
 }
 
-func (*registry) Verify(context.Context, fetch.Ref, fetch.Locked, []signature.Signer) error { return nil }
+func (*registry) Verify(context.Context, fetch.Ref, fetch.Locked, []signature.Signer) error {
+	return nil
+}
 
 // pack returns a chart that renders nothing.
 func pack(t *testing.T, version string) []byte {

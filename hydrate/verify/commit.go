@@ -44,7 +44,7 @@ func Commit(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environmen
 	}
 	switch {
 	case out.Status != StatusOK: // some targets could not be rendered
-	case len(out.Differences) > 0 || st.Foreign != "":
+	case len(out.Differences) > 0 || st.Foreign != "" && st.Origin.Unsigned == nil:
 		out.Status, out.Reason = StatusDiffers, st.Foreign
 	case len(out.Unsigned) > 0:
 		out.Status, out.Reason = StatusUnsigned, "a commit without a signature that spec.signers allows"
