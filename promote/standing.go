@@ -100,6 +100,10 @@ func (v *standing) judge(ctx context.Context) error {
 		return err
 	}
 	one := s.Clusters[v.at(&s)]
+	if why := v.lenient(); why != "" && one.StatusesUnknown != "" && len(patterns) > 0 {
+		v.is(rollout.Unknown, "the statuses of %s are not known (%s), and %s", v.cluster.Name, one.StatusesUnknown, why)
+		return nil
+	}
 	if len(patterns) > 0 {
 		health := rollout.HealthOf(s.Environment.Promotion.Health, one)
 		if health.State == rollout.Red || health.State == rollout.Waiting || one.StatusesUnknown == "" && health.State != rollout.Green {
@@ -110,6 +114,12 @@ func (v *standing) judge(ctx context.Context) error {
 	for _, check := range s.Checks {
 		if check.State != rollout.Green {
 			v.is(check.State, "check %s: %s", check.Name, check.Reason)
+			return nil
+		}
+	}
+	for _, name := range v.after() {
+		if watch := v.records.known[name].Before[v.e.Name]; watch != nil && watch.Red {
+			v.is(rollout.Red, "%s is red, as %s records", v.e.Name, name)
 			return nil
 		}
 	}
@@ -143,6 +153,24 @@ func (v *standing) patterns() []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// lenient says why records of the environment's health do not tell that of each cluster; "" if they do.
+func (v *standing) lenient() string {
+	judges := []string{v.e.Name}
+	if len(v.e.After) == 0 {
+		judges = v.after()
+	}
+	for _, name := range judges {
+		e, _ := v.fleet.Environment(name)
+		if share := e.Promotion.Health.Healthy; share != "" && share != "100%" {
+			return fmt.Sprintf("%s counts as healthy with %s of its clusters", v.e.Name, share)
+		}
+		if e.Promotion.SeparatesWorkspaces() {
+			return fmt.Sprintf("%s counts as healthy without workspaces that alone are red", v.e.Name)
+		}
+	}
+	return ""
 }
 
 func (v *standing) at(s *rollout.Situation) int {
@@ -198,10 +226,9 @@ func (v *standing) runs(ctx context.Context, s *rollout.Situation) {
 	switch {
 	case c.Foreign != "":
 		v.is(rollout.Red, "%s", c.Foreign)
-	case v.cluster.Retired():
+	case v.cluster.Retired(), v.cluster.Frozen() && !v.request.Health:
 	case c.Desired == "":
 		v.is(rollout.Waiting, "%s has nothing for %s yet: %s", st.Branch, v.cluster.Name, advance)
-	case v.cluster.Frozen() && !v.request.Health:
 	case v.cluster.Frozen():
 		v.is(rollout.Waiting, "%s is frozen by its declaration in %s", c.Name, v.cluster.File)
 	case c.Tree == c.Desired:
@@ -278,10 +305,6 @@ func (v *standing) follows(ctx context.Context) {
 		watch := v.records.known[name].Before[v.e.Name]
 		if watch == nil || len(watch.Ran) == 0 {
 			continue
-		}
-		if watch.Red {
-			v.is(rollout.Red, "%s is red, as %s records", v.e.Name, name)
-			return
 		}
 		if last := watch.Ran[len(watch.Ran)-1]; !last.Source.Equal(v.states[v.e.Name].Source()) || last.Healthy.IsZero() {
 			continue

@@ -99,6 +99,15 @@ func TestStands(t *testing.T) {
 	s.look(nil)
 	s.is("the next step", s.stands("prod-eu-1", "two", nil), rollout.Waiting, "bakes until")
 
+	// where a share of the clusters is enough, the record does not tell about one
+	text := s.Read("sluice.yaml")
+	s.Write("sluice.yaml", strings.Replace(text, `["sync"]}`, `["sync"], healthy: 50%}`, 1))
+	s.Commit("half of them")
+	s.is("a share, by the record", s.stands("prod-eu-1", "two", noForge), rollout.Unknown, "prod counts as healthy with 50% of its clusters")
+	s.is("a share", s.stands("prod-eu-1", "two", nil), rollout.Waiting, "bakes until")
+	s.Write("sluice.yaml", text)
+	s.Commit("all of them")
+
 	// a rollout that no record knows as healthy
 	s.step("three")
 	s.look(nil)

@@ -24,6 +24,7 @@ type creation struct {
 	old, new string
 	options  Options
 	change   *Change
+	looked   int // files below policy/
 }
 
 func (c *creation) write() (*Change, error) {
@@ -196,6 +197,38 @@ func (c *creation) pins() error {
 		if !bytes.Equal(edited, data) {
 			c.change.Files[name] = edited
 			c.note("%s selects %s by its name, and now %s too", name, c.old, c.new)
+		} else if mentions(data, c.old) && name != fleet.File {
+			c.note("%s names %s: add %s where it must hold for both", name, c.old, c.new)
+		}
+	}
+	return c.policies("policy")
+}
+
+// maxPolicies limits the files below policy/ that are looked at.
+const maxPolicies = 1000
+
+// policies notes rules and exemptions that name the old cluster.
+func (c *creation) policies(dir string) error {
+	if !c.fleet.Has(dir) {
+		return nil
+	}
+	entries, err := c.fleet.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if c.fleet.IsDir(dir, e) {
+			if err := c.policies(name); err != nil {
+				return err
+			}
+			continue
+		}
+		if c.looked++; c.looked > maxPolicies {
+			return nil
+		}
+		if data, err := c.files.Read(name); err == nil && mentions(data, c.old) {
+			c.note("%s names %s: add %s where it must hold for both", name, c.old, c.new)
 		}
 	}
 	return nil

@@ -195,6 +195,12 @@ func TestCreate(t *testing.T) {
 			"apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {matchExpressions: [{key: cluster, operator: In, values: [a, z]}]}\n  environments:\n    dev: {placement: {matchExpressions: [{key: region, operator: Exists}, {key: cluster, operator: NotIn, values: [a]}]}}\n  source: {manifests: {path: m}}\n",
 			"sluice.yaml":       base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  traffic: {label: traffic}\n  environments: [{name: dev, promotion: {waves: [{name: w, clusters: {matchExpressions: [{key: cluster, operator: In, values: [a]}]}}, {name: rest}]}}]\n",
 		}, Options{}, map[string]string{"apps/web/app.yaml": "values: [a, z, b]", "sluice.yaml": "values: [a, b]"}, []string{"apps/web/app.yaml selects a by its name, and now b too"}},
+		"workspaces and exemptions": {map[string]string{
+			"workspaces/team.yaml":    base + "kind: Workspace\nmetadata: {name: team}\nspec:\n  path: teams/team\n  clusters: {matchExpressions: [{key: cluster, operator: In, values: [a]}]}\n  namespaces: [team-*]\n",
+			"teams/team/apps/x.txt":   "",
+			"policy/exemptions.yaml":  "kind: Exemption\nspec: {clusters: [a]}\n",
+			"policy/lib/unrelated.go": "banana\n",
+		}, Options{}, map[string]string{"workspaces/team.yaml": "values: [a, b]"}, []string{"policy/exemptions.yaml names a: add b"}},
 		"a label that nothing selects by": {map[string]string{"apps/edge/app.yaml": ""}, Options{}, nil, []string{"no app and no layer selects by the label traffic"}},
 	} {
 		t.Run(name, func(t *testing.T) {
