@@ -69,6 +69,8 @@ type ChangeSet struct {
 	// Unread are imported targets that fail in the head and may bring others, as `app on cluster`. What they bring is
 	// not compared.
 	Unread []string `json:"unread,omitempty"`
+	// Targetless says that the fleet imports its targets and the head has none.
+	Targetless bool `json:"targetless,omitempty"`
 	// Declarations are changes of the objects of Flux or Argo CD that declare targets, where the report shows no
 	// rendered object instead: the target is withheld, or renders the same. They are in no count, except that of Empty.
 	Declarations []Group `json:"declarations,omitempty"`
@@ -98,6 +100,15 @@ func (c *ChangeSet) Unclaimed() int {
 		}
 	}
 	return n
+}
+
+// Uncertain returns the number of changed files that no known target reads, and that a target may read which is not known: one
+// that brings others cannot be rendered, or no target at all is known.
+func (c *ChangeSet) Uncertain() int {
+	if len(c.Unread) == 0 && !c.Targetless {
+		return 0
+	}
+	return c.Unclaimed()
 }
 
 // Empty reports whether no object and no declaration changes and no target was withheld.

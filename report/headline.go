@@ -35,6 +35,7 @@ func Refusal(r *Review) string {
 		if n := withheldCount(r.Changes); n > 0 {
 			parts = append(parts, Count(n, "target")+" cannot be rendered")
 		}
+		parts = append(parts, uncertain(r.Changes))
 	}
 	if n := r.Findings.Count(SeverityError); n > 0 {
 		text := Count(n, "new error") + " of the policy"

@@ -217,6 +217,9 @@ func VerdictDetail(r *Review) string {
 		if n := len(c.Withheld) - withheldCount(c); n > 0 {
 			parts = append(parts, "the base of "+Count(n, "target")+" unknown")
 		}
+		if text := uncertain(c); text != "" {
+			parts = append(parts, text)
+		}
 	}
 	if f := &r.Findings; len(f.Introduced)+len(f.Existing)+len(f.Resolved)+f.Exempted > 0 {
 		parts = append(parts, policyWords(f))

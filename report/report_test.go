@@ -364,3 +364,19 @@ func TestHeadlineOfErrors(t *testing.T) {
 		t.Errorf("three errors: %q", h)
 	}
 }
+
+func TestUnknownEffectIsNotNoEffect(t *testing.T) {
+	t.Parallel()
+	c := &diff.ChangeSet{Files: []diff.File{{Path: "a"}}, Unread: []string{"web on prod"}}
+	r := &report.Review{Changes: c, Verdict: report.VerdictError}
+	if got, want := report.Headline(r), "1 changed file of unknown effect — no known target reads it, and web on prod cannot be rendered"; got != want {
+		t.Errorf("headline: got %q, want %q", got, want)
+	}
+	if got, want := report.Refusal(r), "1 changed file of unknown effect"; got != want {
+		t.Errorf("refusal: got %q, want %q", got, want)
+	}
+	c.Unread, c.Targetless = nil, true
+	if got, want := report.Headline(r), "1 changed file of unknown effect — Sluice finds no target in this repository"; got != want {
+		t.Errorf("headline: got %q, want %q", got, want)
+	}
+}

@@ -139,7 +139,7 @@ func headline(r *Review, name naming) string {
 		if s.one != "" {
 			where = "on " + name(safetext.Shorten(s.one, maxHeadName))
 		}
-		return what + " " + where + " — " + joined(ChangeCounts(c.Totals), Rolls(c.Totals.Workloads), withheld)
+		return what + " " + where + " — " + joined(ChangeCounts(c.Totals), Rolls(c.Totals.Workloads), withheld, uncertain(c))
 	case c.Totals.Noise > 0:
 		effect := Rolls(c.Totals.Workloads)
 		if effect == "" {
@@ -147,12 +147,15 @@ func headline(r *Review, name naming) string {
 		}
 		return "only noise on " + Count(s.noisy, "cluster") + " — " +
 			joined(Count(c.Totals.Noise, "object")+" with only new version labels, checksums or equal values", effect,
-				withheld)
+				withheld, uncertain(c))
 	case withheld != "":
 		if held == 1 {
 			return withheld + " — its changes are unknown"
 		}
 		return withheld + " — their changes are unknown"
+	}
+	if text := uncertain(c); text != "" {
+		return cmp.Or(firstError(r, name), text+" — "+unknownReaders(c, name))
 	}
 	if n := len(c.Unread); n > 0 {
 		what := name(safetext.Shorten(c.Unread[0], maxHeadName))
@@ -182,6 +185,31 @@ func headline(r *Review, name naming) string {
 		return cmp.Or(firstError(r, name), "no effect on the targets that Sluice reads — "+unclaimed)
 	}
 	return cmp.Or(firstError(r, name), "no effect — the clusters keep what they run")
+}
+
+// unknownReaders says why it is not known who reads the files that no known target reads.
+func unknownReaders(c *diff.ChangeSet, name naming) string {
+	them := "it"
+	if c.Unclaimed() > 1 {
+		them = "them"
+	}
+	switch n := len(c.Unread); n {
+	case 0:
+		return "Sluice finds no target in this repository"
+	case 1:
+		return "no known target reads " + them + ", and " + name(safetext.Shorten(c.Unread[0], maxHeadName)) + " cannot be rendered"
+	default:
+		return "no known target reads " + them + ", and " + Count(n, "target") + " cannot be rendered"
+	}
+}
+
+// uncertain says how many changed files may have an effect that nobody knows; "" if there are none.
+func uncertain(c *diff.ChangeSet) string {
+	n := c.Uncertain()
+	if n == 0 {
+		return ""
+	}
+	return Count(n, "changed file") + " of unknown effect"
 }
 
 // withheldCount is the number of targets whose objects the report leaves out.

@@ -58,6 +58,8 @@ func verdict(r *report.Review) report.Verdict {
 	switch {
 	case slices.ContainsFunc(r.Changes.Withheld, failsAtHead):
 		return report.VerdictError
+	case r.Changes.Uncertain() > 0:
+		return report.VerdictError
 	case r.Findings.Count(report.SeverityError) > 0:
 		return report.VerdictFail
 	case report.Critical(r.Changes), len(r.Changes.Withheld) > 0:

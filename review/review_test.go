@@ -185,6 +185,20 @@ func TestVerdict(t *testing.T) {
 			report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{}}}},
 			report.VerdictError,
 		},
+		"a file that nobody is known to read": {
+			report.Review{Changes: &diff.ChangeSet{Files: []diff.File{{Path: "a"}}}}, report.VerdictPass,
+		},
+		"the same while a target fails that may read it": {
+			report.Review{Changes: &diff.ChangeSet{Files: []diff.File{{Path: "a"}}, Unread: []string{"x on y"}}},
+			report.VerdictError,
+		},
+		"the same where no target is known": {
+			report.Review{Changes: &diff.ChangeSet{Files: []diff.File{{Path: "a"}}, Targetless: true}}, report.VerdictError,
+		},
+		"a file that is read while a target fails": {
+			report.Review{Changes: &diff.ChangeSet{Files: []diff.File{{Path: "a", Read: true}}, Unread: []string{"x on y"}}},
+			report.VerdictPass,
+		},
 		"the base could not be rendered": {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}}, report.VerdictCaution},
 		"a finding that is an error": {report.Review{
 			Changes:  &diff.ChangeSet{},

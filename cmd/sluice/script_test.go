@@ -156,6 +156,7 @@ func gitServer(ts *testscript.TestScript, _ bool, args []string) {
 			"GIT_PROJECT_ROOT=" + ts.Getenv("WORK"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
 			"GIT_CONFIG_GLOBAL=/dev/null",
 		},
+		Stderr: io.Discard,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, _ := r.BasicAuth(); len(args) == 2 && (u != args[0] || p != args[1]) {

@@ -89,6 +89,7 @@ func (c *run) changes(ctx context.Context) error {
 		return nil
 	}
 	c.out.Changes.Unread = fleet.Unread(head)
+	c.out.Changes.Targetless = len(head.Spec.Import) > 0 && len(head.Targets()) == 0
 	c.out.Changes.Declarations = c.declarations(environments)
 	var err error
 	if c.out.Changes.Losses, err = c.losses(ctx); err != nil {

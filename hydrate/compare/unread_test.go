@@ -214,6 +214,29 @@ func linesOf(groups []diff.Group) string {
 	return strings.Join(out, "\n")
 }
 
+// A file that no known target reads has an unknown effect if a target fails that may bring others, or if no target is known.
+func TestFilesOfUnknownEffect(t *testing.T) {
+	t.Parallel()
+	const file = "apps/dev/cm.yaml"
+	cm := "-- " + file + " --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {key: one}\n"
+	good := fluxRoot + "-- apps/web/kustomization.yaml --\nresources: []\n"
+	bad := fluxRoot + "-- apps/web/kustomization.yaml --\nresources: [missing.yaml, child.yaml]\n" + strings.NewReplacer("clusters/prod/apps.yaml",
+		"apps/web/child.yaml", "{name: apps,", "{name: child,", "apps/web", "deploy/child").Replace(fluxRoot)
+	for name, c := range map[string]struct {
+		fleet, files string
+		want         int
+	}{
+		"everything is read": {fluxFleet, good, 0},
+		"a target fails":     {fluxFleet, bad, 1},
+		"no target":          {argoFleet, "", 1},
+	} {
+		got := edited(t, c.fleet, c.files+cm, file, "one", "two").Changes
+		if got.Uncertain() != c.want || got.Unclaimed() != 1 {
+			t.Errorf("%s: %d files of unknown effect of %d, want %d of 1", name, got.Uncertain(), got.Unclaimed(), c.want)
+		}
+	}
+}
+
 // A changed file that no known target reads is named with the likely reason.
 func TestUnclaimedFilesAreNamed(t *testing.T) {
 	cm := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {key: one}\n"
