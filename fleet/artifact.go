@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -105,6 +106,18 @@ func (f *Fleet) ArtifactTag() string {
 	return cmp.Or(f.Spec.Output.OCI.Tag, "latest")
 }
 
+// WaveTag returns the second tag of artifacts of clusters in a wave, such as prod-canary, or prod without a wave; "" if
+// artifacts have none.
+func (f *Fleet) WaveTag(environment, wave string) string {
+	switch {
+	case !f.Publishes() || !f.Spec.Output.OCI.WaveTags:
+		return ""
+	case wave == "":
+		return environment
+	}
+	return environment + "-" + wave
+}
+
 // artifacts checks the names of artifacts. It reports clusters whose names a registry refuses.
 func (fc fleetChecks) artifacts() {
 	out := fc.fleet.Spec.Output.OCI
@@ -124,6 +137,18 @@ func (fc fleetChecks) artifacts() {
 	}
 	if t := fc.fleet.ArtifactTag(); !movingTag(t) {
 		fc.errorf(fc.file, append(at, "tag"), "such as latest", "%q cannot be the tag that moves with a cluster branch", t)
+	}
+	for _, e := range fc.fleet.Spec.Environments {
+		tags := []string{fc.fleet.WaveTag(e.Name, "")}
+		for _, w := range e.Promotion.Waves {
+			tags = append(tags, fc.fleet.WaveTag(e.Name, w.Name))
+		}
+		for _, t := range tags {
+			if t != "" && (!movingTag(t) || t == fc.fleet.ArtifactTag()) {
+				fc.errorf(fc.file, append(slices.Clone(at), "waveTags"), "rename the environment or the wave, or give other artifacts another tag",
+					"%q cannot be the second tag of artifacts", t)
+			}
+		}
 	}
 	fc.checkPath(fc.file, append(at, "key"), out.Key, nil)
 	if i := out.Identity; i != nil {

@@ -40,6 +40,7 @@ func TestArtifactsAreChecked(t *testing.T) {
 		`{repository: "oci://registry.example.com/x?a=b"}`:                                                     "is not a place",
 		`{repository: "oci://me:secret@registry.example.com/x"}`:                                               "must not hold credentials",
 		`{repository: "oci://r.example.com/x", key: "../x"}`:                                                   `../x`,
+		`{repository: "oci://r.example.com/x", tag: dev, waveTags: true}`:                                      `"dev" cannot be the second tag`,
 		`{repository: "oci://r.example.com/x", identity: {issuer: a}}`:                                         "identity.subject is missing",
 		`{repository: "oci://r.example.com/x", key: k.pub, identity: {issuer: a, subject: b, trustedRoot: c}}`: "not both",
 		`{repository: "oci://r.example.com/x", identity: {issuer: a, subject: b, trustedRoot: ../c}}`:          "../c",

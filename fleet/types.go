@@ -520,6 +520,9 @@ type OCIOutput struct {
 	Repository string `json:"repository" jsonschema:"required"`
 	// Tag moves with the cluster branch. Default: latest.
 	Tag string `json:"tag,omitempty"`
+	// WaveTags gives each artifact a second tag that moves with the cluster branch, <environment>-<wave>, or
+	// <environment> where there are no waves.
+	WaveTags bool `json:"waveTags,omitempty"`
 	// Key is the path of a public key, as cosign writes it to cosign.pub. With it, runs sign artifacts with the private
 	// key of their environment.
 	Key string `json:"key,omitempty"`

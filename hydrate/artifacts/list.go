@@ -30,8 +30,10 @@ type list map[string]gitstore.Hash
 
 // terms are what being published means for a list. A list of other terms says nothing.
 type terms struct {
-	Tag string `json:"tag"`           // that moves with the branches
-	Key string `json:"key,omitempty"` // digest of what verifies signatures; "" without signatures
+	Tag string `json:"tag"` // that moves with the branches
+	// of waves, too
+	Waves bool   `json:"waves,omitempty"`
+	Key   string `json:"key,omitempty"` // digest of what verifies signatures; "" without signatures
 }
 
 // artifact returns the list as an artifact: a line for each cluster, by name. Equal lists give equal bytes.

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Status is what a run did with the artifact of a cluster.
@@ -100,7 +101,7 @@ const rounds = 4
 // not answer ends the run, which is no error: the result says so. Publishing again does no harm, also beside another
 // run.
 func Publish(ctx context.Context, c Config, o Options) (*Result, error) {
-	p := &publisher{Config: c, options: o, result: &Result{Artifacts: []Artifact{}}, done: map[string]Artifact{}}
+	p := &publisher{Config: c, options: o, result: &Result{Artifacts: []Artifact{}}, done: map[string]Artifact{}, waves: map[string]map[string]string{}}
 	err := p.run(ctx)
 	if ofRegistry(err) && ctx.Err() == nil {
 		p.result.Unfinished, err = err.Error(), nil
@@ -130,12 +131,13 @@ type publisher struct {
 	listed  list
 
 	mu     sync.Mutex
-	done   map[string]Artifact // by cluster
-	denied int                 // pushes that were denied
+	done   map[string]Artifact          // by cluster
+	denied int                          // pushes that were denied
+	waves  map[string]map[string]string // of clusters, by environment
 }
 
 func (p *publisher) terms() terms {
-	out := terms{Tag: p.Fleet.ArtifactTag()}
+	out := terms{Tag: p.Fleet.ArtifactTag(), Waves: p.Fleet.Spec.Output.OCI.WaveTags}
 	if p.Keys != nil {
 		out.Key = p.Keys.trusted.Digest()
 	}
@@ -314,15 +316,26 @@ func (p *publisher) forget(c *fleet.Cluster) {
 
 // bring makes a registry have the artifact of a commit, and the moving tag lead to it.
 func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, Status, error) {
-	tag, commitTag := p.Fleet.ArtifactTag(), a.commit.Hash.String()
+	commitTag := a.commit.Hash.String()
+	tags, err := p.moving(a.cluster)
+	if err != nil {
+		return "", "", err
+	}
 	has, err := resolve(ctx, r, commitTag)
 	if err != nil {
 		return "", "", err
 	}
-	leads := ""
-	if has != "" {
-		if leads, err = resolve(ctx, r, tag); err != nil {
+	leads := has // what all of the tags lead to
+	for _, tag := range tags {
+		if leads == "" {
+			break
+		}
+		at, err := resolve(ctx, r, tag)
+		if err != nil {
 			return "", "", err
+		}
+		if at != has {
+			leads = ""
 		}
 	}
 	if has != "" && leads == has && !p.options.Rebuild {
@@ -357,7 +370,50 @@ func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, 
 		}
 	}
 	p.forget(a.cluster) // until it is known where the tag leads
-	return digest, Pushed, r.Tag(ctx, made.manifest.Descriptor, made.manifest.data, tag)
+	for _, tag := range tags {
+		if err := r.Tag(ctx, made.manifest.Descriptor, made.manifest.data, tag); err != nil {
+			return "", "", err
+		}
+	}
+	return digest, Pushed, nil
+}
+
+// moving returns the tags that move with the branch of a cluster. The last one is the one that clusters read.
+func (p *publisher) moving(c *fleet.Cluster) ([]string, error) {
+	main := p.Fleet.ArtifactTag()
+	if p.Fleet.WaveTag(c.Environment, "") == "" {
+		return []string{main}, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waves[c.Environment] == nil {
+		found, err := wavesOf(p.Fleet, c.Environment)
+		if err != nil {
+			return nil, err
+		}
+		p.waves[c.Environment] = found
+	}
+	return []string{p.Fleet.WaveTag(c.Environment, p.waves[c.Environment][c.Name]), main}, nil
+}
+
+// wavesOf returns the wave of each cluster of an environment, none if the environment has no waves.
+func wavesOf(f *fleet.Fleet, environment string) (map[string]string, error) {
+	out := map[string]string{}
+	e, ok := f.Environment(environment)
+	if !ok || len(e.Promotion.Waves) == 0 {
+		return out, nil
+	}
+	var members []rollout.Cluster
+	for _, one := range f.ClustersOf(environment) {
+		members = append(members, rollout.Cluster{Name: one.Name, Labels: one.Labels, State: one.State})
+	}
+	waves, err := rollout.Waves(*e, members)
+	for _, w := range waves {
+		for _, name := range w.Clusters() {
+			out[name] = w.Name
+		}
+	}
+	return out, err
 }
 
 // signed reports whether a registry has what the fleet wants to be signed: anything without keys.

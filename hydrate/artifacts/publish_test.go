@@ -444,3 +444,52 @@ func TestHeld(t *testing.T) {
 	p.Bare.Git("update-ref", "refs/heads/env/dev", next)
 	p.want(p.publish(artifacts.Options{}), "artifacts: 1 pushed")
 }
+
+// Artifacts have a second tag that moves with them: by the environment, and by the wave where there is one.
+func TestWaveTags(t *testing.T) {
+	t.Parallel()
+	endToEnd(t)
+	p := newPlace(t)
+	p.publish(artifacts.Options{})
+	repository := "{repository: \"oci://" + p.server.host() + "/gitops\", waveTags: true}"
+	p.setOCI(repository)
+	if p.digest("dev") != "" {
+		t.Error("there is a second tag that nobody asked for")
+	}
+	p.want(p.publish(artifacts.Options{}), "artifacts: 2 pushed")
+	first := p.digest("latest")
+	if first == "" || p.digest("dev") != first {
+		t.Errorf("latest leads to %s, dev to %s", first, p.digest("dev"))
+	}
+	p.server.answer(nil)
+	p.want(p.publish(artifacts.Options{}), "")
+	if n := len(p.server.requests()); n != 1 {
+		t.Errorf("an unchanged fleet costs %d requests", n)
+	}
+	p.Next("X")
+	p.hydrate()
+	p.server.answer(func(w http.ResponseWriter, r *http.Request) bool { // breaks off between the two tags
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/latest") {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		return false
+	})
+	if r := p.publish(artifacts.Options{}); r.OK() || p.digest("latest") != first {
+		t.Errorf("broken off: %+v", r)
+	}
+	p.server.answer(nil)
+	p.want(p.publish(artifacts.Options{}), "artifacts: 1 pushed")
+	if now := p.digest("latest"); now == first || p.digest("dev") != now {
+		t.Errorf("latest leads to %s, dev to %s", now, p.digest("dev"))
+	}
+	// An environment that has waves.
+	p.Write("sluice.yaml", strings.Replace(p.Read("sluice.yaml"), "    - name: dev\n",
+		"    - name: dev\n      promotion: {waves: [{name: canary, clusters: {matchLabels: {cluster: dev-1}}}, {name: rest}]}\n", 1))
+	p.Commit("waves")
+	p.Git("push", "-q", "origin", "main")
+	p.want(p.publish(artifacts.Options{Rebuild: true}), "artifacts: 2 pushed")
+	if p.digest("dev-canary") != p.digest("latest") || p.digest("dev-rest") != "" {
+		t.Error("the artifact of dev-1 is not tagged by its wave")
+	}
+}
