@@ -19,7 +19,8 @@ import (
 // environmentChecks checks spec.environments of sluice.yaml.
 type environmentChecks struct {
 	*findings
-	file document // sluice.yaml
+	file         document // sluice.yaml
+	environments []Environment
 }
 
 // otherStatus tells which commit status that Sluice writes for another purpose an environment of this name would have;
@@ -254,10 +255,36 @@ func (ec environmentChecks) gates(e Environment, at []string) {
 				"gate %s: %v", g.Name, err)
 			continue
 		}
-		for _, m := range e.gateMistakes(expr) {
+		for _, m := range append(e.gateMistakes(expr), ec.waveMistakes(e, expr)...) {
 			ec.errorf(ec.file, append(slices.Clone(place), "expr"), m.hint, "gate %s: %s", g.Name, m.text)
 		}
 	}
+}
+
+// waveMistakes finds names of waves that environments of `after` do not have.
+func (ec environmentChecks) waveMistakes(e Environment, expr *expression.Expression) []gateMistake {
+	var out []gateMistake
+	for _, up := range ec.environments {
+		if !slices.Contains(e.After, up.Name) {
+			continue
+		}
+		known := []string{"all"} // of an environment that declares none
+		if waves := up.Promotion.Waves; len(waves) > 0 {
+			known = nil
+			for _, w := range waves {
+				known = append(known, w.Name)
+			}
+		}
+		for _, key := range expr.Keys(expression.Path("upstreams", up.Name, "waves")) {
+			if !slices.Contains(known, key) {
+				out = append(out, gateMistake{
+					fmt.Sprintf("upstreams.%s.waves.%s is not a wave of %[1]s%s", up.Name, key, nearest.DidYouMean(key, known)),
+					"known: " + strings.Join(known, ", "),
+				})
+			}
+		}
+	}
+	return out
 }
 
 // gateMistake is a name in an expression that the environment does not have.

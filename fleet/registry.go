@@ -72,7 +72,7 @@ func (fc fleetChecks) all() {
 			}
 		}
 	}
-	environmentChecks{fc.findings, fc.file}.all(spec.Environments)
+	environmentChecks{fc.findings, fc.file, spec.Environments}.all(spec.Environments)
 	fc.output()
 	fc.governance()
 	if _, err := spec.Safety.MaxDeletions.of(100); err != nil {

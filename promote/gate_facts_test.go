@@ -119,3 +119,34 @@ func TestReplayWithoutTheCommitBefore(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 }
+
+// A gate can ask how long a wave of an environment before has been healthy. The record of that environment tells it; the
+// past in Git does not.
+func TestGateOfAWave(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, "mode: auto, settle: 0s")
+	m.hours(t, 4, 5*time.Hour)
+	m.Write("sluice.yaml", strings.Replace(m.Read("sluice.yaml"), "{name: mgmt, after: [dev], promotion: {",
+		`{name: mgmt, after: [prod], promotion: {gates: [{name: soak, expr: 'upstreams.prod.waves.canary.soak >= duration("30h") && upstreams.prod.waves.rest.healthy'}], `, 1))
+	m.tools("two")
+	m.Commit("tools and a gate")
+	m.hydrateThe("dev")
+	runs := func() string { return m.Git("show", "cluster/m:tools/configmap-tools.yaml") }
+	last := m.hours(t, 4, 5*time.Hour)
+	wants(t, "waits", []string{last.Decision.WaitsFor}, `gate/soak: not true: upstreams.prod.waves.canary.soak >= duration("30h"): false; if nothing else changes, it opens `)
+	if strings.Contains(runs(), "two") {
+		t.Error("mgmt does not wait")
+	}
+	m.hours(t, 3, 5*time.Hour)
+	if !strings.Contains(runs(), "two") {
+		t.Errorf("it still waits: %s", m.pass(t).Decision.WaitsFor)
+	}
+	gate, err := expression.Compile(`upstreams.prod.waves.canary.healthy`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := promote.ReplayGate(t.Context(), m.Hydrator(2), promote.ReplayRequest{Trunk: m.tip(), Environment: "mgmt", Gate: gate})
+	if err != nil || len(list) == 0 || list[0].Open || !strings.Contains(strings.Join(list[0].Unknown, "\n"), "when its waves were healthy is not in Git") {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

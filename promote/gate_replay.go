@@ -211,6 +211,7 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 				available = since
 			}
 		}
+		out.Unknown[expression.Path("upstreams", name, "waves")] = "when its waves were healthy is not in Git"
 		out.Unknown[expression.Path("upstreams", name, "receiptAge")] = "the age that a receipt had then is not in Git"
 		out.Upstreams[name] = one
 	}

@@ -146,7 +146,9 @@ func Promoted(e fleet.Environment, refs map[string]gitstore.Hash) bool {
 
 // upstream describes what bundles brought as an environment that runs everywhere.
 func (i *imports) upstream() rollout.Upstream {
-	out := rollout.Upstream{Name: homeName, Entire: true, Complete: true, Foreign: i.foreign}
+	out := rollout.Upstream{
+		Name: homeName, Entire: true, Complete: true, Foreign: i.foreign, WavesUnknown: "what bundles brought has no waves",
+	}
 	if n := len(i.list); n > 0 {
 		out.Source, out.Since, out.Tree = i.sources[n-1], i.list[n-1].At, i.list[n-1].Tree.String()
 	}

@@ -127,6 +127,9 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 	if site := o.sites[name]; site != nil && out.Foreign == "" {
 		site.upstream(&out)
 	}
+	if err := o.upstreamWaves(name, &out); err != nil {
+		return out, err
+	}
 	for i := range out.Clusters {
 		target := out.Clusters[i].Name
 		if slices.ContainsFunc(o.records.known[name].Freezes, func(f rollout.Freeze) bool {
@@ -140,6 +143,43 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 		return c.Tree != c.Desired && c.Desired != "" && c.State != "frozen" && c.State != "retired"
 	})
 	return out, nil
+}
+
+// upstreamWaves describes the waves of an environment that promotions come from.
+func (o *observer) upstreamWaves(name string, out *rollout.Upstream) error {
+	e, ok := o.fleet.Environment(name)
+	st, p := o.states[name], o.records.known[name].Progress
+	switch {
+	case !ok:
+		out.WavesUnknown = "the fleet has no such environment"
+		return nil
+	case o.sites[name] != nil:
+		out.WavesUnknown = "a receipt does not tell the waves of an isolated environment"
+		return nil
+	case len(e.After) == 0:
+		out.WavesUnknown = "it follows the trunk, so its clusters move at once"
+		return nil
+	}
+	members := make([]rollout.Cluster, 0, len(out.Clusters))
+	for _, c := range o.fleet.ClustersOf(name) {
+		members = append(members, rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State})
+	}
+	waves, err := rollout.Waves(*e, members)
+	if err != nil {
+		return err
+	}
+	for _, w := range waves {
+		one := rollout.UpstreamWave{Name: w.Name, Clusters: w.Clusters()}
+		if p != nil && st.Exists() && p.Tree == st.Tip.Tree.String() {
+			for _, at := range p.Waves {
+				if at.Name == w.Name {
+					one.Healthy = at.Healthy
+				}
+			}
+		}
+		out.Waves = append(out.Waves, one)
+	}
+	return nil
 }
 
 // mergedByForge reports whether the tip, which spec.signers does not allow, is the forge's squash or rebase of the

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -79,6 +80,33 @@ func closedTerms(terms, later []expression.Term) []string {
 	return out
 }
 
+// waveFacts returns the waves of an environment that promotions come from. unknown says why
+// nothing is known of them.
+func (x *gatekeeper) waveFacts(w Proposal, b Upstream, watch *UpstreamHistory, unknown string, out *expression.Facts,
+) map[string]expression.Wave {
+	if why := cmp.Or(unknown, b.WavesUnknown); why != "" {
+		out.Unknown[expression.Path("upstreams", b.Name, "waves")] = why
+		return nil
+	}
+	waves := map[string]expression.Wave{}
+	for _, wave := range b.Waves {
+		one := expression.Wave{Clusters: wave.Clusters}
+		on := slices.DeleteFunc(living(b.Clusters), func(c ClusterState) bool { return !slices.Contains(wave.Clusters, c.Name) })
+		switch h := judge(x.p.Health, on); {
+		case len(on) == 0, wave.Healthy.IsZero(), watch == nil, b.Source.Empty(), !x.order.contains(b.Source, w.Promoted, w.Apps):
+		case slices.ContainsFunc(on, ClusterState.behind):
+		case h.state == Unknown:
+			for _, field := range []string{"healthy", "soak"} {
+				out.Unknown[expression.Path("upstreams", b.Name, "waves", wave.Name, field)] = h.reason
+			}
+		case h.state == Green:
+			one.Healthy, one.Soak = true, max(x.s.Now.Sub(later(wave.Healthy, watch.LastRed)), 0)
+		}
+		waves[wave.Name] = one
+	}
+	return waves
+}
+
 // expressionFacts returns what expressions ask for.
 func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 	out := &expression.Facts{Unknown: map[string]string{}}
@@ -129,6 +157,11 @@ func (x *gatekeeper) expressionFacts(w Proposal) *expression.Facts {
 				one.Healthy, one.Soak = true, max(x.asOf(name).Sub(since), 0)
 			}
 		}
+		ofWaves := unknown
+		if health.state == Unknown && unknown == health.reason { // each wave has a health of its own
+			ofWaves = ""
+		}
+		one.Waves = x.waveFacts(w, b, watch, ofWaves, out)
 		switch {
 		case b.Site == nil:
 			out.Unknown[expression.Path("upstreams", name, "receiptAge")] = "it is not isolated"

@@ -22,6 +22,12 @@ func gated(gates ...fleet.GateExpression) rollout.Situation {
 	s.Candidate = &rollout.Candidate{
 		Source: rollout.Source{Commit: "c2"}, Tree: "t2", Base: "x1", Policy: rollout.Green,
 	}
+	s.Before[0].Clusters = []rollout.ClusterState{current("a"), current("b"), behind("c", nil)}
+	s.Before[0].Waves = []rollout.UpstreamWave{
+		{Name: "canary", Clusters: []string{"a"}, Healthy: at().Add(-25 * time.Hour)},
+		{Name: "half", Clusters: []string{"b"}, Healthy: at().Add(-2 * time.Hour)},
+		{Name: "rest", Clusters: []string{"c"}},
+	}
 	value := 0.25
 	s.Checks = []rollout.CheckResult{{Name: "errors", State: rollout.Green, Value: &value, At: at()}}
 	s.Facts = &expression.Facts{
@@ -29,6 +35,56 @@ func gated(gates ...fleet.GateExpression) rollout.Situation {
 		Changes: expression.Changes{Changed: 2, Risk: "medium"}, Unknown: map[string]string{"commit.files": "too many"},
 	}
 	return s
+}
+
+func current(name string) rollout.ClusterState {
+	return behind(name, func(c *rollout.ClusterState) { c.Tree = c.Desired })
+}
+
+// What a status says of a wave is about its clusters alone. Where nothing says when waves were healthy, nothing is known
+// of them.
+func TestExpressionGatesOfWaves(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*rollout.Situation)
+		expr   string
+		want   string
+	}{
+		"red": {func(s *rollout.Situation) {
+			s.Before[0].Clusters[0].Statuses = []rollout.Status{{Name: "flux", State: "failure"}}
+			s.Before[0].Clusters[1].Statuses = []rollout.Status{{Name: "flux", State: "success"}}
+		}, "!upstreams.staging.waves.canary.healthy && upstreams.staging.waves.half.healthy", "gate/own: green"},
+		"no status": {func(s *rollout.Situation) {
+			s.Before[0].Clusters[0].StatusesUnknown = "the forge does not answer"
+		}, "upstreams.staging.waves.canary.healthy", "gate/own: unknown: upstreams.staging.waves.canary.healthy is not known: 0 of 1 clusters are healthy"},
+		"was red": {func(s *rollout.Situation) {
+			s.Before[0].Clusters[0].Statuses = []rollout.Status{{Name: "flux", State: "success"}}
+			s.Record.Before["staging"].LastRed = at().Add(-time.Hour)
+		}, `upstreams.staging.waves.canary.soak == duration("1h")`, "gate/own: green"},
+		"the trunk": {func(s *rollout.Situation) { s.Before[0].WavesUnknown = "it follows the trunk" },
+			"upstreams.staging.waves.canary.healthy", "gate/own: unknown: upstreams.staging.waves is not known: it follows the trunk"},
+		"an older commit": {func(s *rollout.Situation) { s.Before[0].Source = rollout.Source{Commit: "c1"} },
+			"upstreams.staging.waves.canary.healthy", ""},
+	} {
+		s := gated(fleet.GateExpression{Name: "own", Expr: c.expr})
+		if name != "the trunk" && name != "an older commit" {
+			s.Environment.Promotion.Health = fleet.Health{CommitStatuses: []string{"flux"}}
+		}
+		c.change(&s)
+		d, err := rollout.Decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, g := range d.Gates {
+			if g.Name == "gate/own" {
+				got = g.String()
+			}
+		}
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }
 
 func TestExpressionGates(t *testing.T) {
@@ -39,9 +95,14 @@ func TestExpressionGates(t *testing.T) {
 		`now.getHours("UTC") >= 14 && commit.age > duration("31h")`:              `opens 2026-03-27 14:00 UTC`,
 		`changes.risk == "low"`:                                                  `waiting: not true: changes.risk == "low": false (changes.risk = "medium")`,
 		`checks.errors.value < 0.5`:                                              "green",
-		`commit.files.size() > 3`:                                                "unknown: commit.files is not known: too many",
-		`approvals.count >= 1`:                                                   `waiting: not true: approvals.count >= 1: false (approvals.count = 0)`,
-		`environment.runs == "c1" && commit.id == "c2" && request.by == ""`:      "green",
+		`upstreams.staging.waves.canary.healthy && upstreams.staging.waves.canary.soak >= duration("25h") && "a" in upstreams.staging.waves.canary.clusters`: "green",
+		`upstreams.staging.waves.half.soak >= duration("3h")`:                                          `waiting: not true: upstreams.staging.waves.half.soak >= duration("3h"): false; if nothing else changes, it opens 2026-03-27 11:00 UTC`,
+		`upstreams.staging.waves.all(w, upstreams.staging.waves[w].healthy)`:                           `waiting: not true`,
+		`!upstreams.staging.waves.rest.healthy && upstreams.staging.waves.rest.soak == duration("0s")`: "green",
+		`upstreams.staging.waves.other.healthy`:                                                        `unknown: no such key: other`,
+		`commit.files.size() > 3`:                                                                      "unknown: commit.files is not known: too many",
+		`approvals.count >= 1`:                                                                         `waiting: not true: approvals.count >= 1: false (approvals.count = 0)`,
+		`environment.runs == "c1" && commit.id == "c2" && request.by == ""`:                            "green",
 	} {
 		d, err := rollout.Decide(gated(fleet.GateExpression{Name: "own", Expr: expr}))
 		if err != nil {

@@ -126,6 +126,16 @@ type Upstream struct {
 	// Site is what is known of an isolated environment; nil if its cluster branches move here. The other fields then say
 	// what its receipt says.
 	Site *Site
+	// Waves are those of its clusters, with the times of its last rollout. WavesUnknown says why there are none.
+	Waves        []UpstreamWave
+	WavesUnknown string
+}
+
+// UpstreamWave is a wave of an environment that promotions come from.
+type UpstreamWave struct {
+	Name     string
+	Clusters []string
+	Healthy  time.Time // since when the rollout of what the environment has reached it everywhere and is healthy; zero if not
 }
 
 // idle reports whether all clusters are frozen and at least one of them does not run Source, so that the environment

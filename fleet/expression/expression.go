@@ -93,6 +93,15 @@ type Upstream struct {
 	Soak    time.Duration `cel:"soak"` // how long it has run the commit without a red status
 	// ReceiptAge is the age of the newest receipt of an isolated environment; unknown for others.
 	ReceiptAge time.Duration `cel:"receiptAge"`
+	// Waves are those of its rollout, by name; unknown if it has none.
+	Waves map[string]Wave `cel:"waves"`
+}
+
+// Wave is a part of an environment's clusters.
+type Wave struct {
+	Clusters []string      `cel:"clusters"`
+	Healthy  bool          `cel:"healthy"` // all of its clusters run the commit, and no status on them is red
+	Soak     time.Duration `cel:"soak"`
 }
 
 // History are the past moves of the environment, newest first.
@@ -131,7 +140,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Strings(), ext.Sets(), ext.Lists(), ext.Math(),
 		cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(), cel.EnableMacroCallTracking(),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
-		ext.NativeTypes(ext.ParseStructTags(true), reflect.TypeFor[Environment](), reflect.TypeFor[Commit](), reflect.TypeFor[Changes](), reflect.TypeFor[Upstream](), reflect.TypeFor[History](),
+		ext.NativeTypes(ext.ParseStructTags(true), reflect.TypeFor[Environment](), reflect.TypeFor[Commit](), reflect.TypeFor[Changes](), reflect.TypeFor[Upstream](), reflect.TypeFor[Wave](), reflect.TypeFor[History](),
 			reflect.TypeFor[Approvals](), reflect.TypeFor[Request](), reflect.TypeFor[Check]()),
 	}
 	for name, of := range variableTypes() {
@@ -353,6 +362,14 @@ func (f *Facts) At(t time.Time) *Facts {
 			u.Soak += passed
 		}
 		u.ReceiptAge += passed
+		waves := make(map[string]Wave, len(u.Waves))
+		for wave, w := range u.Waves {
+			if w.Healthy {
+				w.Soak += passed
+			}
+			waves[wave] = w
+		}
+		u.Waves = waves
 		out.Upstreams[name] = u
 	}
 	return &out
