@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/internal/nearest"
@@ -49,7 +50,31 @@ func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Comm
 			apps.add(has...)
 		}
 	}
-	return expand(e.Name, scope, apps, placed(e.Name, l.fleet), "and none in the promoted commits")
+	known := placed(e.Name, l.fleet)
+	scope.Apps = l.everyDescribed(scope.Apps, apps, known)
+	return expand(e.Name, scope, apps, known, "and none in the promoted commits")
+}
+
+// everyDescribed replaces the names of apps with forEach by those of all described clusters, also of such that only the
+// environment has.
+func (l *commands) everyDescribed(names []string, sets ...appSet) []string {
+	var out []string
+	for _, name := range names {
+		repeats := slices.ContainsFunc(l.fleet.Declared(), func(a *fleet.App) bool { return a.Name == name && a.Spec.ForEach != nil })
+		some := false
+		for _, apps := range sets {
+			for app := range apps {
+				if a, ok := l.fleet.App(app); repeats && (ok && a.Declared() == name || !ok && strings.HasPrefix(app, name+".")) {
+					out, some = append(out, app), true
+				}
+			}
+		}
+		if !some {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // taken returns the apps of a workspace that one entry of a source brings to an environment.
@@ -243,6 +268,11 @@ func expand(environment string, scope rollout.Scope, apps, known appSet, nor str
 			either := appSet{}
 			maps.Copy(either, apps)
 			maps.Copy(either, known)
+			for _, one := range slices.Sorted(maps.Keys(either)) {
+				if strings.HasPrefix(one, app+".") {
+					return nil, fmt.Errorf("app %s has one app for each cluster that it describes: name one of them, such as %s", app, one)
+				}
+			}
 			return nil, fmt.Errorf("no cluster of %s has an app %q%s", environment, app,
 				instead(app, environment, slices.Sorted(maps.Keys(either))))
 		}

@@ -61,10 +61,12 @@ func TestExpressionGatesOfWaves(t *testing.T) {
 			s.Before[0].Clusters[0].Statuses = []rollout.Status{{Name: "flux", State: "success"}}
 			s.Record.Before["staging"].LastRed = at().Add(-time.Hour)
 		}, `upstreams.staging.waves.canary.soak == duration("1h")`, "gate/own: green"},
-		"the trunk": {func(s *rollout.Situation) { s.Before[0].WavesUnknown = "it follows the trunk" },
-			"upstreams.staging.waves.canary.healthy", "gate/own: unknown: upstreams.staging.waves is not known: it follows the trunk"},
-		"an older commit": {func(s *rollout.Situation) { s.Before[0].Source = rollout.Source{Commit: "c1"} },
-			"upstreams.staging.waves.canary.healthy", ""},
+		"the trunk": {func(s *rollout.Situation) {
+			s.Before[0].WavesUnknown = "it follows the trunk"
+		}, "upstreams.staging.waves.canary.healthy", "gate/own: unknown: upstreams.staging.waves is not known: it follows the trunk"},
+		"an older commit": {func(s *rollout.Situation) {
+			s.Before[0].Source = rollout.Source{Commit: "c1"}
+		}, "upstreams.staging.waves.canary.healthy", ""},
 	} {
 		s := gated(fleet.GateExpression{Name: "own", Expr: c.expr})
 		if name != "the trunk" && name != "an older commit" {

@@ -78,6 +78,9 @@ func (e *explainOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	defer s.Close()
+	if err := describesSome(f, e.app); err != nil {
+		return err
+	}
 	if err := mustKnow("app", e.app, appNames(f)); err != nil {
 		return err
 	}

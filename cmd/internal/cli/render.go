@@ -74,6 +74,9 @@ func (r *renderOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	if r.app != "" {
+		if err := describesSome(f, r.app); err != nil {
+			return err
+		}
 		if err := mustKnow("app", r.app, appNames(f)); err != nil {
 			return err
 		}

@@ -65,3 +65,24 @@ func mustKnow(what, name string, names []string) error {
 	}
 	return usagef("the fleet has no %s %q%s", what, name, hint)
 }
+
+// describesSome returns an error for the name of an app with forEach, which has one app for each described cluster and
+// none of its own name.
+func describesSome(f *fleet.Fleet, name string) error {
+	for _, a := range f.Declared() {
+		if a.Name != name || a.Spec.ForEach == nil {
+			continue
+		}
+		var all []string
+		for _, one := range f.Apps {
+			if one.Declared() == name && one.Describes() != nil {
+				all = append(all, one.Name)
+			}
+		}
+		if len(all) == 0 {
+			return usagef("app %s describes no cluster: compare its forEach with the labels of the clusters", name)
+		}
+		return usagef("app %s has one app for each cluster that it describes: name one of them, %s", name, some(all))
+	}
+	return nil
+}
