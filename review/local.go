@@ -113,6 +113,9 @@ func addComparison(ctx context.Context, result *Result, h *hydrate.Hydrator, r c
 	if c.Frozen > 0 {
 		notes = append(notes, frozenNote(c.Frozen))
 	}
+	if c.Detached > 0 {
+		notes = append(notes, hydrate.Count(c.Detached, "target")+" of detached clusters: they keep what they run, and Sluice does not write their branches any more")
+	}
 	out.Findings.Notes = append(notes, out.Findings.Notes...)
 	return nil
 }

@@ -192,6 +192,9 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 		if cluster, ok := f.Cluster(key[0]); ok && cluster.Frozen() {
 			c.out.Frozen++
 			continue
+		} else if ok && cluster.Detached {
+			c.out.Detached++
+			continue
 		}
 		gone := fleet.Target{
 			App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{Name: key[0], Environment: environment},
@@ -206,13 +209,22 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 	return nil
 }
 
-// add adds a candidate, unless its cluster is frozen or the request excludes its environment.
+// add adds a candidate, unless its cluster is frozen or leaves with what it runs, or the request excludes its
+// environment.
 func (c *run) add(one *candidate) {
 	before, after := one.sides[0], one.sides[1]
 	switch {
+	case after == nil && before != nil && c.detaches(before.Cluster.Name):
+		c.out.Detached++
 	case after != nil && after.Cluster.Frozen():
 		c.out.Frozen++
 	case after != nil && c.wants(after.Cluster.Environment), before != nil && c.wants(before.Cluster.Environment):
 		c.list = append(c.list, one)
 	}
+}
+
+// detaches reports whether the head leaves a cluster with what it runs: nothing is removed from it.
+func (c *run) detaches(name string) bool {
+	cluster, ok := c.views[1].Fleet.Cluster(name)
+	return ok && cluster.Detached
 }

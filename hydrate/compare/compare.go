@@ -66,6 +66,7 @@ type Comparison struct {
 	Warnings   fleet.Problems
 	Rendered   int // targets, both sides together
 	Frozen     int // targets on frozen clusters, which are not compared
+	Detached   int // targets on clusters that the head detaches: nothing is removed from them
 	Mask       *diff.Masker
 	Preview    *PreviewResult // nil without Request.Preview
 
