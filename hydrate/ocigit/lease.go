@@ -1,6 +1,7 @@
 package ocigit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -199,4 +200,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // heldBy describes the lease for messages.
-func (l lease) heldBy() string { return safetext.Brief(l.Owner, 100) }
+func (l lease) heldBy() string { return cmp.Or(safetext.Brief(l.Owner, 100), "another run") }

@@ -243,6 +243,10 @@ func TestPushAndFetch(t *testing.T) {
 	if _, err := b.List(t.Context(), ""); err != nil || len(s.requests()) != 1 {
 		t.Errorf("an unchanged repository cost %v, %v", s.requests(), err)
 	}
+	// A branch that Git could not have beside the others is refused, and breaks nothing.
+	if _, results, err := a.push("env", map[string]string{"a": "1"}); err == nil || !strings.Contains(err.Error(), "exclude each other") {
+		t.Errorf("a branch that is a folder of others: %v, %v", results, err)
+	}
 	// A branch that is deleted, and one that is elsewhere than the caller thinks.
 	results, err := b.Push(t.Context(), nil, []gitstore.Move{{Branch: "env/dev", Old: first, New: second}}, gitstore.PushOptions{})
 	if err != nil || results[0].State != gitstore.Conflict {

@@ -146,7 +146,7 @@ func (p *push) swap(ctx context.Context, held lease) (results []gitstore.MoveRes
 	}
 	after, manifest, described, err := now.next(p.moves, p.layers)
 	if err != nil {
-		return nil, err
+		return nil, within(p.Name, "the branches", err)
 	}
 	if err := p.Registry.Upload(limited, described.Descriptor, described.data); err != nil {
 		return nil, within(p.Name, "the list of branches", err)

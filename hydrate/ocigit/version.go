@@ -159,19 +159,29 @@ func parseConfig(text []byte) (version, error) {
 		return version{}, fmt.Errorf("%w: it has %d branches, more than %d", errForeign, len(c.Branches), maxBranches)
 	}
 	out := version{sequence: c.Sequence, branches: make(map[string]gitstore.Hash, len(c.Branches))}
-	names := make([]gitstore.Move, 0, len(c.Branches))
 	for name, commit := range c.Branches {
 		h, err := gitstore.ParseHash(commit)
 		if err != nil || h.IsZero() {
 			return version{}, fmt.Errorf("%w: the branch %q has no commit", errForeign, safetext.Brief(name, 100))
 		}
 		out.branches[name] = h
-		names = append(names, gitstore.Move{Branch: name, New: h})
 	}
-	if err := gitstore.CheckMoves(names); err != nil {
+	if err := out.check(); err != nil {
 		return version{}, fmt.Errorf("%w: %s", errForeign, safetext.Brief(err.Error(), 200))
 	}
 	return out, nil
+}
+
+// check refuses branches that a Git repository cannot have beside one another.
+func (v version) check() error {
+	if len(v.branches) > maxBranches {
+		return fmt.Errorf("it would have %d branches, more than %d", len(v.branches), maxBranches)
+	}
+	all := make([]gitstore.Move, 0, len(v.branches))
+	for name, h := range v.branches {
+		all = append(all, gitstore.Move{Branch: name, New: h})
+	}
+	return gitstore.CheckMoves(all)
 }
 
 // next returns the version after moves, as a manifest and its configuration. The digest of the version is the manifest's.
@@ -186,6 +196,9 @@ func (v version) next(moves []gitstore.Move, layers []ocispec.Descriptor) (versi
 		} else {
 			out.branches[m.Branch] = m.New
 		}
+	}
+	if err := out.check(); err != nil {
+		return out, blob{}, blob{}, err
 	}
 	c := config{Sequence: out.sequence, Previous: v.digest, Branches: make(map[string]string, len(out.branches))}
 	for name, h := range out.branches {
