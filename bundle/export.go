@@ -362,7 +362,10 @@ func (x *exporter) policy(ctx context.Context) (*Policy, error) {
 		}
 		commit, err := x.h.Store.Commit(ctx, hash)
 		if err != nil {
-			return nil, err
+			if out.Verdict == Passed {
+				out = &Policy{Verdict: Unknown, Reason: "source commit " + hash.Short() + " cannot be read"}
+			}
+			continue
 		}
 		state, why := x.r.Policy.Judge(ctx, promote.Part{Environment: x.r.Environment, Base: base, Source: commit, Rendered: then})
 		if err := ctx.Err(); err != nil {

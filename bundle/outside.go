@@ -80,21 +80,23 @@ func (x *exporter) sources(ctx context.Context) ([]gitstore.Commit, error) {
 	var out []gitstore.Commit
 	for _, text := range x.state.Source().Commits() {
 		hash, err := gitstore.ParseHash(text)
-		if err != nil || !x.h.Store.Has(hash) {
-			continue // the record says what it says; nothing is rendered from it at the site
-		}
-		ok, err := x.h.Store.IsAncestor(ctx, hash, x.trunk.Hash)
 		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
+			continue // the record says what it says
 		}
 		c, err := x.h.Store.Commit(ctx, hash)
+		if errors.Is(err, gitstore.ErrNotFound) {
+			x.warn("source commit %s cannot be read here, so its charts and repositories are not in the bundle: %v", hash.Short(), err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, c)
+		switch ok, err := x.h.Store.IsAncestor(ctx, hash, x.trunk.Hash); {
+		case err != nil:
+			return nil, err
+		case ok: // else the site does not have it, and renders nothing from it
+			out = append(out, c)
+		}
 	}
 	return out, nil
 }
@@ -477,10 +479,13 @@ func (o *Opened) needed(ctx context.Context, s Site) error {
 	charts := map[string]bool{}
 	for _, text := range append(runs.Commits(), o.TrunkCommit().String()) {
 		hash, err := gitstore.ParseHash(text)
-		if err != nil || !s.Store.Has(hash) {
-			continue
+		if err != nil {
+			continue // no commit needs a chart
 		}
 		c, err := s.Store.Commit(ctx, hash)
+		if errors.Is(err, gitstore.ErrNotFound) {
+			continue // neither does one that is not here
+		}
 		if err != nil {
 			return err
 		}

@@ -318,7 +318,7 @@ func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, 
 		if err := json.Unmarshal(input, &q); err != nil {
 			return nil, err
 		}
-		return p.session.Fetcher.Archive(ctx, q.Ref, q.Locked)
+		return p.session.Archives.Archive(ctx, q.Ref, q.Locked)
 	case askPin:
 		return p.pin(ctx, input)
 	case askCommit:
@@ -382,7 +382,7 @@ func (p *parent) verify(ctx context.Context, input []byte) error {
 	if err != nil {
 		return err
 	}
-	return p.session.Fetcher.Verify(ctx, q.Ref, q.Locked, signers)
+	return p.session.Archives.Verify(ctx, q.Ref, q.Locked, signers)
 }
 
 func (p *parent) objects(ctx context.Context, input []byte) ([]byte, error) {

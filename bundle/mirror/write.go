@@ -46,9 +46,6 @@ type Additions struct {
 	charts, commits, public []gitstore.Entry
 }
 
-// Empty reports whether there is nothing to add.
-func (a *Additions) Empty() bool { return len(a.charts)+len(a.commits)+len(a.public) == 0 }
-
 // File adds a file of charts/, whose content is in the Writer that Tree gets.
 func (a *Additions) File(name string, blob gitstore.Hash) {
 	a.charts = append(a.charts, gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob})
