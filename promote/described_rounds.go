@@ -124,7 +124,7 @@ func (p *proposals) round(ctx context.Context, environment string, s *rollout.Si
 	for _, name := range slices.Sorted(maps.Keys(upgrades)) {
 		u, gets := upgrades[name], commit
 		switch version := p.describedAt(ctx, commit, name, u); {
-		case version == "" && u.skips == "", version != "" && !fleet.OlderMinor(version, u.to):
+		case u.from == "", version == "" && u.skips == "", version != "" && !fleet.OlderMinor(version, u.to):
 			continue // the commit says nothing about it, or as much as what is promoted
 		case version == "", fleet.OlderMinor(version, u.from), u.skips != "" && !fleet.OlderMinor(u.from, version):
 			gets = ""

@@ -480,7 +480,7 @@ func TestVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := promote.Versions(t.Context(), m.Hydrator(2), m.tip(), statuses, m.now)
+	found, err := promote.Versions(t.Context(), m.Hydrator(2), m.tip(), statuses, m.now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,13 @@ type FleetVersions struct {
 	// Upgrades are those under way and the newest ones before, by the environment whose branch brings the versions, the
 	// newest version first.
 	Upgrades []Upgrade `json:"upgrades"`
+	// Known is what was read of commits, for a later call.
+	Known KnownVersions `json:"-"`
 }
+
+// KnownVersions are the versions that commits of the source give clusters, by commit and by cluster. They never change;
+// commits with equal versions share a map. A commit that cannot be read has none.
+type KnownVersions map[string]map[string]string
 
 // ClusterVersion is the version of Kubernetes of a cluster, as the environment branches have it: of a described cluster
 // the version that the objects on the branch of its management cluster ask for, of another one the declaration at the
@@ -61,14 +67,15 @@ func (v ClusterVersion) Behind() bool {
 
 // Versions lists the versions of clusters. It reads the environment branches, and not whether the cluster branches follow
 // them. The statuses are those of a dry run over all environments: what they do not say blocks no cluster.
-func Versions(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Commit, statuses []Status, now time.Time) (*FleetVersions,
-	error,
-) {
+// known is of an earlier call, or nil, and is not changed.
+func Versions(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Commit, statuses []Status, now time.Time,
+	known KnownVersions,
+) (*FleetVersions, error) {
 	f, _, err := h.Fleet(ctx, trunk.Tree)
 	if err != nil {
 		return nil, err
 	}
-	v := newVersions(h, f)
+	v := newVersions(h, f, known)
 	if err := v.read(ctx); err != nil {
 		return nil, err
 	}
@@ -98,6 +105,7 @@ func Versions(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Commit, s
 		return nil, err
 	}
 	out.Upgrades, err = v.upgrades(ctx, trunk, out.Clusters, now)
+	out.Known = v.commits
 	return out, err
 }
 
@@ -122,22 +130,18 @@ type versions struct {
 	h         *hydrate.Hydrator
 	fleet     *fleet.Fleet // of the trunk
 	sources   map[string]rollout.Source
-	places    map[string]int      // of the clusters of fleet
-	commits   map[string][]string // versions by commit and place; nil if the commit cannot be read
-	interned  map[string]string
+	known     KnownVersions // of an earlier call
+	commits   KnownVersions
+	distinct  []map[string]string // of commits
 	order     map[UpgradeWave]int // of environments and waves
 	described map[string][]fleet.Target
 }
 
-func newVersions(h *hydrate.Hydrator, f *fleet.Fleet) *versions {
-	v := &versions{
-		h: h, fleet: f, sources: map[string]rollout.Source{}, places: map[string]int{}, commits: map[string][]string{},
-		interned: map[string]string{}, order: map[UpgradeWave]int{}, described: map[string][]fleet.Target{},
+func newVersions(h *hydrate.Hydrator, f *fleet.Fleet, known KnownVersions) *versions {
+	return &versions{
+		h: h, fleet: f, sources: map[string]rollout.Source{}, known: known, commits: KnownVersions{},
+		order: map[UpgradeWave]int{}, described: map[string][]fleet.Target{},
 	}
-	for i, c := range f.Clusters {
-		v.places[c.Name] = i
-	}
-	return v
 }
 
 func (v *versions) read(ctx context.Context) error {
@@ -210,16 +214,20 @@ func (v *versions) runs(ctx context.Context, c *fleet.Cluster, sources map[strin
 		if known == nil {
 			return "", nil
 		}
-		if was := known[v.places[c.Name]]; was != "" && (oldest == "" || fleet.OlderMinor(was, oldest)) {
+		if was := known[c.Name]; was != "" && (oldest == "" || fleet.OlderMinor(was, oldest)) {
 			oldest = was
 		}
 	}
 	return oldest, nil
 }
 
-// at returns the versions that a commit gives the clusters, by their places; nil if it cannot be read.
-func (v *versions) at(ctx context.Context, commit string) ([]string, error) {
+// at returns the versions that a commit gives clusters; nil if it cannot be read.
+func (v *versions) at(ctx context.Context, commit string) (map[string]string, error) {
 	if known, ok := v.commits[commit]; ok {
+		return known, nil
+	}
+	if known := v.known[commit]; known != nil { // one that could not be read is read again
+		v.commits[commit] = known
 		return known, nil
 	}
 	hash, err := gitstore.ParseHash(commit)
@@ -236,19 +244,18 @@ func (v *versions) at(ctx context.Context, commit string) ([]string, error) {
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
-	var out []string
-	if f != nil {
-		out = make([]string, len(v.places))
-		for _, one := range f.Clusters {
-			i, ok := v.places[one.Name]
-			if !ok {
-				continue
-			}
-			if _, ok := v.interned[one.KubeVersion]; !ok {
-				v.interned[one.KubeVersion] = strings.Clone(one.KubeVersion)
-			}
-			out[i] = v.interned[one.KubeVersion]
-		}
+	if f == nil {
+		v.commits[commit] = nil
+		return nil, nil
+	}
+	out := make(map[string]string, len(f.Clusters))
+	for _, one := range f.Clusters {
+		out[one.Name] = one.KubeVersion
+	}
+	if i := slices.IndexFunc(v.distinct, func(o map[string]string) bool { return maps.Equal(o, out) }); i >= 0 {
+		out = v.distinct[i]
+	} else {
+		v.distinct = append(v.distinct, out)
 	}
 	v.commits[commit] = out
 	return out, nil
@@ -278,7 +285,7 @@ func (v *versions) since(ctx context.Context, trunk gitstore.Commit, list []Clus
 			one := &list[i]
 			wants := ""
 			if f != nil {
-				wants = f[v.places[one.Cluster]]
+				wants = f[one.Cluster]
 			}
 			if f != nil && (wants == "" || !fleet.OlderMinor(one.Runs, wants)) {
 				delete(open, i)

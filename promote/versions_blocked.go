@@ -20,7 +20,7 @@ func (v *versions) blocked(ctx context.Context, c *fleet.Cluster, one ClusterVer
 		if err != nil {
 			return "", err
 		}
-		if known == nil || fleet.OlderMinor(known[v.places[c.Name]], one.Wants) {
+		if known == nil || fleet.OlderMinor(known[c.Name], one.Wants) {
 			break
 		}
 	}

@@ -247,7 +247,7 @@ func (f *upgradeFinder) wanted(ctx context.Context, trunk gitstore.Commit, minor
 		}
 		open = slices.DeleteFunc(open, func(minor string) bool {
 			wants := one == nil || slices.ContainsFunc(f.clusters, func(c *fleet.Cluster) bool {
-				return reaches(one[f.places[c.Name]], minor)
+				return reaches(one[c.Name], minor)
 			})
 			if wants {
 				at[minor] = commit.Committer.When

@@ -42,6 +42,6 @@ func (b *reader) kubeVersions() error {
 		return nil
 	}
 	var err error
-	b.out.Versions, err = promote.Versions(b.ctx, b.h, b.request.Trunk, b.request.Statuses, b.request.Now)
+	b.out.Versions, err = promote.Versions(b.ctx, b.h, b.request.Trunk, b.request.Statuses, b.request.Now, b.request.Versions)
 	return err
 }

@@ -27,13 +27,14 @@ type Request struct {
 	Problems []string         // what the caller could not read
 	Now      time.Time
 	Version  string
-	Key      []byte       // of the fingerprints that stand for secrets
-	Commits  int          // most commits of a history; 0 is 100
-	Index    *index.Index // of an earlier call, so that only what changed is read; nil is none
-	Touched  Touched      // of an earlier call; nil is none
-	Images   Images       // of an earlier call; nil is none
-	Sources  Sources      // of an earlier call; nil is none
-	Posted   *Statuses    // commit statuses, for the health of clusters; nil: it is not known
+	Key      []byte                // of the fingerprints that stand for secrets
+	Commits  int                   // most commits of a history; 0 is 100
+	Index    *index.Index          // of an earlier call, so that only what changed is read; nil is none
+	Touched  Touched               // of an earlier call; nil is none
+	Versions promote.KnownVersions // of an earlier call; nil is none
+	Images   Images                // of an earlier call; nil is none
+	Sources  Sources               // of an earlier call; nil is none
+	Posted   *Statuses             // commit statuses, for the health of clusters; nil: it is not known
 }
 
 const (

@@ -33,6 +33,9 @@ func (w *Session) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, e
 	r := site.Request{Trunk: trunk, Now: w.now(), Version: w.config.Runtime.Version, Key: w.FingerprintKey()}
 	if earlier != nil {
 		r.Index, r.Touched, r.Images, r.Sources = earlier.Index, earlier.Touched, earlier.Images, earlier.Sources
+		if earlier.Versions != nil {
+			r.Versions = earlier.Versions.Known
+		}
 	}
 	if w.repo.Forge != nil {
 		r.Posted = w.config.Statuses.of(w.repo.Place)

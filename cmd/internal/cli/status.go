@@ -70,7 +70,7 @@ func (p *environmentFlags) versions(ctx context.Context, o IO, only string) erro
 	r := p.request(s, trunk)
 	r.DryRun = true
 	statuses, failed := promote.Run(ctx, s.Hydrator, r)
-	found, err := promote.Versions(ctx, s.Hydrator, trunk, statuses, s.Runtime.Clock())
+	found, err := promote.Versions(ctx, s.Hydrator, trunk, statuses, s.Runtime.Clock(), nil)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
