@@ -297,17 +297,14 @@ func (v *standing) since(ctx context.Context, ran []rollout.PastState, healthy t
 func (v *standing) follows(ctx context.Context) {
 	var bakes []string
 	var since time.Time
-	seen := false
-	after := v.after()
-	for _, name := range after {
+	for _, name := range v.after() {
 		e, _ := v.fleet.Environment(name)
 		bakes = append(bakes, string(e.Promotion.Bake))
 		watch := v.records.known[name].Before[v.e.Name]
-		if watch == nil || len(watch.Ran) == 0 {
-			continue
-		}
-		if last := watch.Ran[len(watch.Ran)-1]; !last.Source.Equal(v.states[v.e.Name].Source()) || last.Healthy.IsZero() {
-			continue
+		if watch == nil || len(watch.Ran) == 0 || watch.Ran[len(watch.Ran)-1].Healthy.IsZero() ||
+			!watch.Ran[len(watch.Ran)-1].Source.Equal(v.states[v.e.Name].Source()) {
+			v.is(rollout.Unknown, "%s has not recorded that %s is healthy: `sluice promote` records it", name, v.e.Name)
+			return
 		}
 		var first time.Time
 		for _, ran := range slices.Backward(watch.Ran) {
@@ -318,11 +315,7 @@ func (v *standing) follows(ctx context.Context) {
 				first = ran.Healthy
 			}
 		}
-		since, seen = later(since, later(first, watch.LastRed)), true
-	}
-	if len(after) > 0 && !seen {
-		v.is(rollout.Unknown, "no environment after %s has recorded that it is healthy: `sluice promote` records it", v.e.Name)
-		return
+		since = later(since, later(first, watch.LastRed))
 	}
 	v.baked(since, 0, bakes...)
 }

@@ -132,7 +132,7 @@ func TestStandsOfAFollower(t *testing.T) {
 		r.Has = func(f *fleet.Fleet) bool { _, err := f.ReadFile("docs.txt"); return err == nil }
 	}), rollout.Waiting, "`sluice hydrate --push`")
 	s.hydrateThe("dev")
-	s.is("not recorded", s.stands("dev-1", "", nil), rollout.Unknown, "no environment after dev has recorded")
+	s.is("not recorded", s.stands("dev-1", "", nil), rollout.Unknown, "prod has not recorded that dev is healthy")
 	s.look(nil)
 	s.is("not baked", s.stands("dev-1", "", nil), rollout.Waiting, "dev-1 bakes until")
 	s.now = s.now.Add(2 * time.Hour)
@@ -141,4 +141,18 @@ func TestStandsOfAFollower(t *testing.T) {
 	s.look(nil)
 	s.is("red", s.stands("dev-1", "", nil), rollout.Red, "sync is failure")
 	s.is("red, by the record", s.stands("dev-1", "", func(r *promote.StandingRequest) { r.Adapters.Statuses = nil }), rollout.Red, "dev is red, as prod records")
+}
+
+// Each environment after a follower has to say that it is healthy: one that judges by other statuses may find it red.
+func TestStandsOfAFollowerOfSeveral(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual, bake: 1h")
+	s.look(nil)
+	s.now = s.now.Add(2 * time.Hour)
+	s.is("one environment after it", s.stands("dev-1", "", nil), rollout.Green, "")
+	text := s.Read("sluice.yaml")
+	s.Write("sluice.yaml", strings.TrimRight(text, "\n")+"\n    - {name: edge, after: [dev], promotion: {mode: manual, bake: 1h, health: {commitStatuses: [sync]}}}\n")
+	s.Commit("another one after dev")
+	s.is("another one after it", s.stands("dev-1", "", func(r *promote.StandingRequest) { r.Adapters.Statuses = nil }), rollout.Unknown,
+		"edge has not recorded that dev is healthy")
 }
