@@ -309,11 +309,14 @@ func (f *upgradeFinder) toil(u *Upgrade, past []HistoryEntry, now time.Time) {
 	}
 	u.Partial = len(past) == upgradeStates && past[len(past)-1].At.After(from) || u.Since.IsZero()
 	last := ""
+	var ran []string // source commits of the state before
 	for _, h := range slices.Backward(past) {
-		asked := h.asked()
-		again := asked != "" && asked == last
+		asked, again := h.asked(), false
 		if h.Command == nil {
-			last = asked
+			commits := h.Source.Commits()
+			brings := slices.ContainsFunc(commits, func(c string) bool { return !slices.Contains(ran, c) })
+			again = asked != "" && asked == last && !brings
+			last, ran = asked, commits
 		}
 		switch {
 		case h.At.Before(from) || h.At.After(until):
@@ -327,7 +330,7 @@ func (f *upgradeFinder) toil(u *Upgrade, past []HistoryEntry, now time.Time) {
 }
 
 // asked identifies the command of a person that made a state; "" if nobody asked. One promotion of several waves makes
-// several states, one after another, with the same trailers.
+// several states, one after another, with the same trailers. The first of them has the source commits of all.
 func (e HistoryEntry) asked() string {
 	by := e.trailer(branch.TrailerBy)
 	if e.Command != nil || by == "" {
