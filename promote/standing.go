@@ -279,12 +279,12 @@ func (v *standing) rolled(ctx context.Context, s rollout.Situation) error {
 	return nil
 }
 
-// since returns since when the cluster runs what is waited for and is healthy. A rollout begins when the one before it
-// is complete and healthy, so the state after the one that brought it began when the cluster was healthy. Later ones do
-// not start the bake again.
+// since returns since when the cluster runs what is waited for and is healthy. A state that was healthy was so at the
+// latest when the one after it began, so later ones do not start the bake again. One that was never healthy, and that a
+// person's --now or a rollback ended, does.
 func (v *standing) since(ctx context.Context, ran []rollout.PastState, healthy time.Time) time.Time {
 	out := healthy
-	for i := len(ran) - 1; i > 0; i-- {
+	for i := len(ran) - 1; i > 0 && !ran[i-1].Healthy.IsZero(); i-- {
 		if f := v.fleetOf(ctx, ran[i-1].Source.On(v.cluster.Name).Commit); f == nil || !v.request.Has(f) {
 			break
 		}

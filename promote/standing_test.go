@@ -156,3 +156,30 @@ func TestStandsOfAFollowerOfSeveral(t *testing.T) {
 	s.is("another one after it", s.stands("dev-1", "", func(r *promote.StandingRequest) { r.Adapters.Statuses = nil }), rollout.Unknown,
 		"edge has not recorded that dev is healthy")
 }
+
+// A state that was never healthy is no part of the bake: it begins when the hotfix after it is healthy.
+func TestStandsAfterAHotfix(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, `mode: manual, bake: 1h, health: {commitStatuses: ["sync"]}`)
+	s.out.statuses = "success"
+	s.look(nil)
+	s.step("one")
+	s.release("one")
+	s.look(nil)
+	s.now = s.now.Add(2 * time.Hour)
+	s.look(nil)
+	s.out.statuses = "failure"
+	s.look(nil, ordered(rollout.EventPromote, "p", func(c *promote.Command) { c.Now = true }))
+	s.is("red", s.stands("prod-eu-1", "one", nil), rollout.Red, "sync is failure")
+	s.release("hotfix")
+	s.look(nil, ordered(rollout.EventPromote, "h", func(c *promote.Command) { c.Now = true }))
+	s.is("still red", s.stands("prod-eu-1", "one", nil), rollout.Red, "sync is failure")
+	s.now = s.now.Add(2 * time.Hour)
+	s.out.statuses = "success"
+	s.look(nil, ordered(rollout.EventResume, "r", nil))
+	s.look(nil)
+	s.is("just healthy", s.stands("prod-eu-1", "one", nil), rollout.Waiting, "bakes until")
+	s.now = s.now.Add(61 * time.Minute)
+	s.look(nil)
+	s.is("baked", s.stands("prod-eu-1", "one", nil), rollout.Green, "")
+}
