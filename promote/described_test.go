@@ -411,6 +411,27 @@ func TestHandsOnWork(t *testing.T) {
 	}
 }
 
+// TestProgressOfRounds: an upgrade is not done while clusters have yet to come through it to a newer version.
+func TestProgressOfRounds(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, withStatuses)
+	m.pass(t)
+	m.version("1.36.0")
+	m.version("1.37.0")
+	m.pass(t) // the canary of prod bakes
+	found, err := promote.Versions(t.Context(), m.Hydrator(2), m.tip(), nil, m.now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range found.Upgrades {
+		got = append(got, fmt.Sprintf("%s %d of %d, done %t", u.Minor, u.Reached, u.Total, !u.Done.IsZero()))
+	}
+	if want := []string{"1.37 0 of 12, done false", "1.36 6 of 12, done false"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestDescribedRoundsByName: a cluster that somebody names waits for the round of all; --now takes it through both, one
 // after the other.
 func TestDescribedRoundsByName(t *testing.T) {

@@ -267,13 +267,14 @@ func (f *upgradeFinder) wanted(ctx context.Context, trunk gitstore.Commit, minor
 	return nil
 }
 
-// progress counts the clusters of an upgrade: those that are to have the version, and those that got it.
+// progress counts the clusters of an upgrade: those that are to have the version, also on the way to a newer one, and
+// those that got it.
 func (f *upgradeFinder) progress(u *Upgrade, got map[string]time.Time) {
 	last := time.Time{}
 	for _, c := range f.clusters {
 		one := f.list[c.Name]
 		at, was := got[c.Name]
-		wants := minorOf(one.Wants) == u.Minor
+		wants := minorOf(one.Wants) == u.Minor || one.Behind() && fleet.OlderMinor(one.Runs, u.Minor) && !fleet.OlderMinor(one.Wants, u.Minor)
 		if !wants && !was {
 			continue
 		}
