@@ -24,6 +24,8 @@ type Standing struct {
 	State  rollout.State
 	Reason string
 	Until  time.Time // when it may turn green without an event; zero if that is unknown
+	// Blind means that health was asked for, and that neither commit statuses nor checks are declared that tell it.
+	Blind bool
 }
 
 // StandingRequest asks for the standing of a cluster.
@@ -99,6 +101,7 @@ func (v *standing) judge(ctx context.Context) error {
 	if err := v.proposals.evidence.collect(ctx, s.Environment, &s); err != nil {
 		return err
 	}
+	v.out.Blind = len(patterns) == 0 && len(s.Environment.Promotion.Checks) == 0
 	one := s.Clusters[v.at(&s)]
 	if why := v.lenient(); why != "" && one.StatusesUnknown != "" && len(patterns) > 0 {
 		v.is(rollout.Unknown, "the statuses of %s are not known (%s), and %s", v.cluster.Name, one.StatusesUnknown, why)

@@ -70,7 +70,10 @@ func TestStands(t *testing.T) {
 	s.is("after the bake of the wave", s.stands("prod-eu-1", "one", nil), rollout.Waiting, "prod-eu-1 bakes until")
 	noForge := func(r *promote.StandingRequest) { r.Adapters.Statuses = nil }
 	s.now = s.now.Add(time.Hour)
-	s.is("after both", s.stands("prod-eu-1", "one", nil), rollout.Green, "")
+	both := s.stands("prod-eu-1", "one", nil)
+	if s.is("after both", both, rollout.Green, ""); both.Blind {
+		t.Error("statuses tell no health")
+	}
 	s.is("after both, by the record", s.stands("prod-eu-1", "one", noForge), rollout.Green, "")
 	for state, want := range map[string]rollout.State{"failure": rollout.Red, "pending": rollout.Waiting} {
 		s.out.statuses = state
@@ -149,7 +152,11 @@ func TestStandsOfAFollowerOfSeveral(t *testing.T) {
 	s := newStage(t, "mode: manual, bake: 1h")
 	s.look(nil)
 	s.now = s.now.Add(2 * time.Hour)
-	s.is("one environment after it", s.stands("dev-1", "", nil), rollout.Green, "")
+	st := s.stands("dev-1", "", nil)
+	s.is("one environment after it", st, rollout.Green, "")
+	if !st.Blind {
+		t.Error("no status is declared, and something tells the health")
+	}
 	text := s.Read("sluice.yaml")
 	s.Write("sluice.yaml", strings.TrimRight(text, "\n")+"\n    - {name: edge, after: [dev], promotion: {mode: manual, bake: 1h, health: {commitStatuses: [sync]}}}\n")
 	s.Commit("another one after dev")
