@@ -1,0 +1,13 @@
+package ocigit
+
+import "time"
+
+// LimitPushes sets the bytes that a push may have.
+func (r *Repository) LimitPushes(most int) { r.maxPack = most }
+
+// EndLease makes the lease of the process end now.
+func (r *Repository) EndLease() {
+	r.pushing.Lock()
+	defer r.pushing.Unlock()
+	r.held.Until = time.Now()
+}
