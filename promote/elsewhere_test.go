@@ -12,7 +12,8 @@ import (
 // A branch of imports makes a repository the site of an isolated environment, but not one that exports bundles.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
-	isolated := fleet.Environment{Name: "gov", Isolated: &fleet.Isolated{}}
+	dev := fleet.Environment{Name: "dev"}
+	isolated := fleet.Environment{Name: "gov", After: []string{"dev"}, Isolated: &fleet.Isolated{}}
 	brought := map[string]gitstore.Hash{incoming.Branch("gov"): {1}}
 	home := map[string]gitstore.Hash{incoming.Branch("gov"): {1}, incoming.LogBranch: {2}}
 	for name, test := range map[string]struct {
@@ -23,9 +24,10 @@ func TestElsewhere(t *testing.T) {
 		"home":                      {isolated, nil, true},
 		"the site":                  {isolated, brought, false},
 		"home with a pushed branch": {isolated, home, true},
-		"not isolated":              {fleet.Environment{Name: "gov"}, home, false},
+		"not isolated":              {fleet.Environment{Name: "gov", After: []string{"dev"}}, home, false},
 	} {
-		if got := promote.Elsewhere(test.environment, test.refs); got != test.want {
+		f := &fleet.Fleet{Spec: fleet.FleetSpec{Environments: []fleet.Environment{dev, test.environment}}}
+		if got := promote.Elsewhere(f, test.environment, test.refs); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// homeName is the environment before that of a site: what transfer bundles brought. A fleet of the site may declare it, without clusters.
-const homeName = "home"
-
 // maxImports limits the imports whose states a site can promote.
 const maxImports = 200
 
@@ -34,7 +31,7 @@ func (s *snapshot) readImports(ctx context.Context) error {
 	s.imports = map[string]*imports{}
 	for _, e := range s.fleet.Spec.Environments {
 		tip := s.refs[incoming.Branch(e.Name)]
-		if tip.IsZero() || Elsewhere(e, s.refs) { // home has no imports, whatever somebody pushes
+		if !incoming.Site(s.fleet, e.Name, s.refs) { // home has no imports, whatever somebody pushes
 			continue
 		}
 		one, err := s.readImportsOf(ctx, e.Name, tip)
@@ -134,20 +131,15 @@ func (i *imports) find(source rollout.Source, clusters []string) (incoming.Impor
 // atSite returns an environment whose only upstream is home: what bundles brought.
 func (s *snapshot) atSite(e fleet.Environment) fleet.Environment {
 	if s.imports[e.Name] != nil {
-		e.After = []string{homeName}
+		e.After = []string{incoming.HomeName}
 	}
 	return e
-}
-
-// Promoted reports whether promotions move an environment: it comes after another one, or this repository is its site.
-func Promoted(e fleet.Environment, refs map[string]gitstore.Hash) bool {
-	return len(e.After) > 0 || !refs[incoming.Branch(e.Name)].IsZero()
 }
 
 // upstream describes what bundles brought as an environment that runs everywhere.
 func (i *imports) upstream() rollout.Upstream {
 	out := rollout.Upstream{
-		Name: homeName, Entire: true, Complete: true, Foreign: i.foreign, WavesUnknown: "what bundles brought has no waves",
+		Name: incoming.HomeName, Entire: true, Complete: true, Foreign: i.foreign, WavesUnknown: "what bundles brought has no waves",
 	}
 	if n := len(i.list); n > 0 {
 		out.Source, out.Since, out.Tree = i.sources[n-1], i.list[n-1].At, i.list[n-1].Tree.String()

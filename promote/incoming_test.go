@@ -20,13 +20,12 @@ type siteStage struct {
 
 func newSite(t *testing.T, promotion string) *siteStage {
 	t.Helper()
-	s := &siteStage{stage: newStage(t, promotion)}
+	s := &siteStage{stage: newStage(t, promotion+"}\n      isolated: {receipts: {maxAge: 72h}")}
 	s.Git("branch", "-m", "env/prod", "home/prod")
 	for line := range strings.FieldsSeq(s.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/cluster/")) {
-		if strings.Contains(s.Git("log", "-1", "--format=%B", line), "Sluice-Environment: prod") {
-			s.Git("branch", "-q", "-D", line)
-		}
+		s.Git("branch", "-q", "-D", line)
 	}
+	s.Git("branch", "-q", "-D", "env/dev")
 	return s
 }
 
@@ -98,7 +97,7 @@ func TestASitePromotesWhatBundlesBring(t *testing.T) {
 	}
 
 	old := s.Git("rev-parse", "home/prod")
-	s.release("second")
+	s.changeShop("second")
 	s.homeGets()
 	s.brings()
 	got, _ = s.look(nil)
@@ -125,7 +124,7 @@ func TestASiteRefuses(t *testing.T) {
 		t.Fatalf("refused: %q", refused)
 	}
 	s.same("by command", "env/prod^{tree}", "home/prod^{tree}")
-	s.release("second")
+	s.changeShop("second")
 	s.homeGets()
 	s.brings()
 	s.out.red[s.Git("rev-parse", "main")] = true
@@ -219,4 +218,28 @@ func TestASitePromotesByCommandWhatHomeRenderedAgain(t *testing.T) {
 		t.Fatalf("refused: %q", refused)
 	}
 	s.same("by command", "env/prod^{tree}", "home/prod^{tree}")
+}
+
+// Whoever may push a branch below sluice/incoming/ gets nothing into an environment and holds nothing up, whether the fleet has
+// sites or not.
+func TestAPushedImportChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, isolated := range map[string]string{"no sites": "", "home before its first bundle": "}\n      isolated: {receipts: {maxAge: 72h}"} {
+		s := &siteStage{stage: newStage(t, "mode: auto"+isolated)}
+		s.look(nil)
+		want := s.Git("rev-parse", "env/prod")
+		s.Git("branch", "home/prod", "env/prod")
+		s.brings()
+		s.homeRendersAgain("by somebody")
+		s.brings()
+		s.look(nil)
+		if got := s.Git("rev-parse", "env/prod"); got != want {
+			t.Errorf("%s: env/prod has what somebody pushed: %s", name, s.Git("log", "-1", "--format=%B", got))
+		}
+		s.release("second")
+		s.look(nil)
+		if s.Git("rev-parse", "env/prod") == want {
+			t.Errorf("%s: the next commit is held up", name)
+		}
+	}
 }

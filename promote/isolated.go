@@ -27,23 +27,17 @@ func ReceiptBranch(environment string) string { return receiptPrefix + environme
 // BranchPrefixes are the prefixes of a fleet's rendered branches, and of those that say where an isolated environment's
 // clusters move. SetBacks needs the branches with all of them.
 func BranchPrefixes(f *fleet.Fleet) []string {
-	return append(f.BranchPrefixes(), isolatedPrefixes(f)...)
-}
-
-// isolatedPrefixes are the prefixes of the branches that isolated environments need. A site's own fleet need not say that
-// an environment is isolated.
-func isolatedPrefixes(f *fleet.Fleet) []string {
-	if slices.ContainsFunc(f.Spec.Environments, func(e fleet.Environment) bool { return e.Isolated != nil }) {
-		return []string{incoming.Prefix, incoming.LogBranch, receiptPrefix}
+	out := f.BranchPrefixes()
+	if sites := incoming.Prefixes(f); len(sites) > 0 {
+		out = append(append(out, sites...), receiptPrefix)
 	}
-	return []string{incoming.Prefix}
+	return out
 }
 
 // Elsewhere reports whether the cluster branches of an environment move on a site, and not in the repository with these
-// branches. The site is the repository that has a branch with what bundles brought, and that exports none: whoever may push a
-// branch to home must not make it a site.
-func Elsewhere(e fleet.Environment, refs map[string]gitstore.Hash) bool {
-	return e.Isolated != nil && (refs[incoming.Branch(e.Name)].IsZero() || !refs[incoming.LogBranch].IsZero())
+// branches, which are those with BranchPrefixes.
+func Elsewhere(f *fleet.Fleet, e fleet.Environment, refs map[string]gitstore.Hash) bool {
+	return e.Isolated != nil && !incoming.Site(f, e.Name, refs)
 }
 
 // StoredReceipt is a receipt on a receipt branch.
@@ -127,7 +121,7 @@ func (s *snapshot) readSites(ctx context.Context) error {
 		if i := s.imports[e.Name]; i != nil && i.foreign != "" && e.Isolated != nil { // nobody knows whether this is the site
 			s.sites[e.Name] = &site{known: rollout.Site{MaxAge: e.Isolated.Receipts.Age(), Unknown: i.foreign}}
 		}
-		if !Elsewhere(e, s.refs) {
+		if !Elsewhere(s.fleet, e, s.refs) {
 			continue
 		}
 		one, err := s.readSite(ctx, e)

@@ -215,7 +215,7 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	order := slices.Clone(p.fleet.Spec.Environments)
 	slices.SortStableFunc(order, func(a, b fleet.Environment) int { return stopsFirst(r, a, b) })
 	for _, e := range order {
-		if !Promoted(e, p.refs) || incoming.AtHome(p.fleet, e.Name, p.refs) != "" || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
+		if len(e.After) == 0 || incoming.AtHome(p.fleet, e.Name, p.refs) != "" || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
 			continue
 		}
 		st, err := p.environment(ctx, e)

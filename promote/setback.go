@@ -80,7 +80,7 @@ func SetBacks(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environm
 	if err := check(f.EnvironmentBranch(environment), "", record.Tip); err != nil {
 		return nil, err
 	}
-	if e, ok := f.Environment(environment); ok && Elsewhere(*e, refs) {
+	if e, ok := f.Environment(environment); ok && Elsewhere(f, *e, refs) {
 		return out, nil
 	}
 	for _, c := range f.ClustersOf(environment) {

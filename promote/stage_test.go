@@ -151,10 +151,15 @@ func ordered(kind rollout.EventKind, id string, change func(*promote.Command)) p
 
 // release changes the app shop, and gives the commit.
 func (s *stage) release(text string) string {
-	s.Write("apps/shop/layers/global/values.yaml", "config:\n  motd: \""+text+"\"\n")
-	s.Commit(text)
+	s.changeShop(text)
 	s.hydrateThe("dev")
 	return s.Git("rev-parse", "main")
+}
+
+// changeShop commits another text of the app shop.
+func (s *stage) changeShop(text string) {
+	s.Write("apps/shop/layers/global/values.yaml", "config:\n  motd: \""+text+"\"\n")
+	s.Commit(text)
 }
 
 // tip is the commit of the trunk.

@@ -24,8 +24,6 @@ type Standing struct {
 	State  rollout.State
 	Reason string
 	Until  time.Time // when it may turn green without an event; zero if that is unknown
-	// Blind means that health was asked for, and that neither commit statuses nor checks are declared that tell it.
-	Blind bool
 }
 
 // StandingRequest asks for the standing of a cluster.
@@ -101,7 +99,6 @@ func (v *standing) judge(ctx context.Context) error {
 	if err := v.proposals.evidence.collect(ctx, s.Environment, &s); err != nil {
 		return err
 	}
-	v.out.Blind = len(patterns) == 0 && len(s.Environment.Promotion.Checks) == 0
 	one := s.Clusters[v.at(&s)]
 	if why := v.lenient(); why != "" && one.StatusesUnknown != "" && len(patterns) > 0 {
 		v.is(rollout.Unknown, "the statuses of %s are not known (%s), and %s", v.cluster.Name, one.StatusesUnknown, why)
@@ -282,12 +279,12 @@ func (v *standing) rolled(ctx context.Context, s rollout.Situation) error {
 	return nil
 }
 
-// since returns since when the cluster runs what is waited for and is healthy. A state that was healthy was so at the
-// latest when the one after it began, so later ones do not start the bake again. One that was never healthy, and that a
-// person's --now or a rollback ended, does.
+// since returns since when the cluster runs what is waited for and is healthy. A rollout begins when the one before it
+// is complete and healthy, so the state after the one that brought it began when the cluster was healthy. Later ones do
+// not start the bake again.
 func (v *standing) since(ctx context.Context, ran []rollout.PastState, healthy time.Time) time.Time {
 	out := healthy
-	for i := len(ran) - 1; i > 0 && !ran[i-1].Healthy.IsZero(); i-- {
+	for i := len(ran) - 1; i > 0; i-- {
 		if f := v.fleetOf(ctx, ran[i-1].Source.On(v.cluster.Name).Commit); f == nil || !v.request.Has(f) {
 			break
 		}
@@ -300,14 +297,17 @@ func (v *standing) since(ctx context.Context, ran []rollout.PastState, healthy t
 func (v *standing) follows(ctx context.Context) {
 	var bakes []string
 	var since time.Time
-	for _, name := range v.after() {
+	seen := false
+	after := v.after()
+	for _, name := range after {
 		e, _ := v.fleet.Environment(name)
 		bakes = append(bakes, string(e.Promotion.Bake))
 		watch := v.records.known[name].Before[v.e.Name]
-		if watch == nil || len(watch.Ran) == 0 || watch.Ran[len(watch.Ran)-1].Healthy.IsZero() ||
-			!watch.Ran[len(watch.Ran)-1].Source.Equal(v.states[v.e.Name].Source()) {
-			v.is(rollout.Unknown, "%s has not recorded that %s is healthy: `sluice promote` records it", name, v.e.Name)
-			return
+		if watch == nil || len(watch.Ran) == 0 {
+			continue
+		}
+		if last := watch.Ran[len(watch.Ran)-1]; !last.Source.Equal(v.states[v.e.Name].Source()) || last.Healthy.IsZero() {
+			continue
 		}
 		var first time.Time
 		for _, ran := range slices.Backward(watch.Ran) {
@@ -318,7 +318,11 @@ func (v *standing) follows(ctx context.Context) {
 				first = ran.Healthy
 			}
 		}
-		since = later(since, later(first, watch.LastRed))
+		since, seen = later(since, later(first, watch.LastRed)), true
+	}
+	if len(after) > 0 && !seen {
+		v.is(rollout.Unknown, "no environment after %s has recorded that it is healthy: `sluice promote` records it", v.e.Name)
+		return
 	}
 	v.baked(since, 0, bakes...)
 }

@@ -33,6 +33,13 @@ func Survey(ctx context.Context, h *hydrate.Hydrator, r Request, environment str
 		return nil, fmt.Errorf("this repository is not the site of %s, because it has no branch %s: import a bundle first with `sluice bundle import`",
 			environment, incoming.Branch(environment))
 	}
+	if !incoming.Site(p.fleet, environment, p.refs) {
+		if err := incoming.Declared(p.fleet, environment); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("this repository is the home of %s, because it exports bundles or has the environments before %[1]s: receipts are written at the site",
+			environment)
+	}
 	if err := p.records.broken[environment]; err != nil {
 		return nil, err
 	}

@@ -40,24 +40,62 @@ const (
 // Branch returns the branch of an environment.
 func Branch(environment string) string { return Prefix + environment }
 
-// Prefixes are the prefixes of the branches that AtHome reads: none in a fleet without isolated environments.
+// HomeName is the environment before that of a site: what bundles brought. A fleet of the site declares it, without clusters.
+const HomeName = "home"
+
+// Prefixes are the prefixes of the branches that Site and AtHome read, beside those of the fleet's outputs: none in a fleet that
+// no site has.
 func Prefixes(f *fleet.Fleet) []string {
-	if slices.ContainsFunc(f.Spec.Environments, func(e fleet.Environment) bool { return e.Isolated != nil }) {
+	if slices.ContainsFunc(f.Spec.Environments, declared) {
 		return []string{Prefix, LogBranch}
 	}
 	return nil
 }
 
+// declared reports whether a fleet says of an environment that bundles can bring it: it is isolated in the fleet of home, and
+// after HomeName in a fleet of the site.
+func declared(e fleet.Environment) bool {
+	return e.Isolated != nil || len(e.After) == 1 && e.After[0] == HomeName
+}
+
+// Declared refuses an environment of which the fleet does not say that bundles bring it: promotions would not take them.
+func Declared(f *fleet.Fleet, environment string) error {
+	if e, ok := f.Environment(environment); !ok || !declared(*e) {
+		return fmt.Errorf("%s of this site does not say that bundles bring %s: declare the environments %s, without clusters, and %[2]s with `after: [%[3]s]`",
+			fleet.File, environment, HomeName)
+	}
+	return nil
+}
+
+// Site reports whether the repository with these branches is the site of an environment. Whoever may push a branch below
+// Prefix must not decide that: the fleet must say that bundles can bring the environment, the repository must not export bundles,
+// and it must not have the environments before it, which home has. refs has the branches of the fleet's environments and those
+// with Prefixes.
+func Site(f *fleet.Fleet, environment string, refs map[string]gitstore.Hash) bool {
+	return isSite(f, environment, refs, len(f.Spec.Environments))
+}
+
+// isSite looks at most at a number of environments, since those of a damaged fleet can come after each other in a circle.
+func isSite(f *fleet.Fleet, environment string, refs map[string]gitstore.Hash, most int) bool {
+	e, ok := f.Environment(environment)
+	if !ok || most == 0 || !declared(*e) || refs[Branch(environment)].IsZero() || !refs[LogBranch].IsZero() {
+		return false
+	}
+	return !slices.ContainsFunc(e.After, func(before string) bool {
+		return !refs[f.EnvironmentBranch(before)].IsZero() && !isSite(f, before, refs, most-1)
+	})
+}
+
 // AtHome returns the environment whose site the repository with these branches is, if another environment belongs to home:
 // the fleet is home's, because it declares the site's environment as isolated, and the other environment has no branch here.
-// Without that last condition, whoever may push a branch to home could stop its environments. It returns "" for every
-// environment that is to be written here.
+// Without that last condition, whoever may push a branch to a new home could stop its environments. It returns "" for every
+// environment that is to be written here. refs are those of Site.
 func AtHome(f *fleet.Fleet, environment string, refs map[string]gitstore.Hash) string {
-	if !refs[LogBranch].IsZero() || !refs[Branch(environment)].IsZero() || !refs[f.EnvironmentBranch(environment)].IsZero() {
+	if Site(f, environment, refs) || !refs[f.EnvironmentBranch(environment)].IsZero() {
 		return ""
 	}
 	for _, e := range f.Spec.Environments {
-		if e.Isolated != nil && !refs[Branch(e.Name)].IsZero() {
+		if e.Isolated != nil && Site(f, e.Name, refs) {
 			return e.Name
 		}
 	}
@@ -75,6 +113,7 @@ type Import struct {
 	First bool
 
 	Commit, Tree gitstore.Hash // of the branch
+	Before       gitstore.Hash // the import before, also of First; zero if there is none
 }
 
 // Trailers returns the trailers that Parse reads.
@@ -104,7 +143,11 @@ func Parse(c gitstore.Commit, environment string) (Import, error) {
 	if err == nil {
 		out.Home, err = gitstore.ParseHash(trailer(TrailerHome))
 	}
-	home := len(c.Parents) > 0 && c.Parents[len(c.Parents)-1] == out.Home
+	n := len(c.Parents)
+	home := (n == 1 || n == 2) && c.Parents[n-1] == out.Home
+	if n > 1 {
+		out.Before = c.Parents[0]
+	}
 	if err != nil || out.Sequence < 1 || digest.SHA256.Validate(out.Digest) != nil || !home ||
 		trailer(branch.TrailerEnvironment) != environment {
 		return Import{}, fmt.Errorf("branch %s: commit %s by %s is not an import of a bundle for %s", Branch(environment), c.Hash.Short(),
@@ -127,8 +170,8 @@ func History(ctx context.Context, store *gitstore.Store, environment string, tip
 			return nil, err
 		}
 		out = append(out, one)
-		if at = (gitstore.Hash{}); len(c.Parents) > 1 && !one.First { // the first import has home's commit only
-			at = c.Parents[0]
+		if at = one.Before; one.First {
+			at = gitstore.Hash{}
 		}
 	}
 	return out, nil

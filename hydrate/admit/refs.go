@@ -67,9 +67,8 @@ func (t *Trunks) ListOutput(ctx context.Context, remote gitstore.Branches, f *fl
 // AtHome returns the environment whose site the remote is, if another environment belongs to home and is not written
 // here; "" otherwise.
 func (r *Refs) AtHome(f *fleet.Fleet, environment string) string {
-	known := maps.Clone(r.site)
-	branch := f.EnvironmentBranch(environment)
-	known[branch] = r.Output[branch]
+	known := maps.Clone(r.Output)
+	maps.Copy(known, r.site)
 	return incoming.AtHome(f, environment, known)
 }
 

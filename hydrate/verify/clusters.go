@@ -38,7 +38,7 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 		if err != nil {
 			return err
 		}
-		elsewhere = promote.Elsewhere(*e, refs)
+		elsewhere = promote.Elsewhere(r.fleet, *e, refs)
 		moved, err := promote.SetBacks(ctx, r.h, r.fleet, out.Environment, record, refs)
 		if err != nil {
 			return err

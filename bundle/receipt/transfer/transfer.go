@@ -241,7 +241,7 @@ func belongs(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, r receipt
 	if err != nil {
 		return err
 	}
-	if !promote.Elsewhere(*e, refs) {
+	if !promote.Elsewhere(f, *e, refs) {
 		return fmt.Errorf("%w: this repository is the site of %s: receipts are imported at the home of the fleet", ErrRefused, e.Name)
 	}
 	return nil

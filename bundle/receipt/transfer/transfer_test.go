@@ -412,10 +412,11 @@ func TestAttacksOnImports(t *testing.T) {
 		t.Errorf("an attack made %s", refs)
 	}
 	h.Git("branch", "sluice/incoming/prod", "main")
+	h.Git("branch", "-m", "env/dev", "moved") // which home has, whatever somebody pushes
 	if _, err := h.imports(good, nil); !refused(err) || !strings.Contains(err.Error(), "is the site of prod") {
 		t.Errorf("on the site, the error is %v", err)
 	}
-	h.Git("branch", "-D", "sluice/incoming/prod")
+	h.Git("branch", "-m", "moved", "env/dev")
 	if _, err := h.imports(good, nil); err != nil {
 		t.Error(err)
 	}

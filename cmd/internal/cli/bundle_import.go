@@ -259,7 +259,7 @@ func (x *bundleImportOptions) importOne(ctx context.Context, o IO, f *openedFile
 	if err != nil {
 		return err
 	}
-	s, site, _, err := x.site(ctx, o)
+	s, site, rules, err := x.site(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -282,6 +282,11 @@ func (x *bundleImportOptions) importOne(ctx context.Context, o IO, f *openedFile
 		return err
 	}
 	defer opened.Close()
+	if rules != nil && !opened.Trunk() {
+		if err := incoming.Declared(rules, f.Environment); err != nil {
+			return err
+		}
+	}
 	got, err := bundle.Import(ctx, site, opened)
 	if err != nil {
 		return err

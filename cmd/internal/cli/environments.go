@@ -205,19 +205,16 @@ func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name stri
 	if !ok {
 		return mustKnow("environment", name, environmentNames(f))
 	}
-	prefixes := incoming.Prefixes(f)
-	follows := promoted && len(e.After) == 0
-	if len(prefixes) == 0 && !follows {
-		return nil
+	if prefixes := incoming.Prefixes(f); len(prefixes) > 0 {
+		refs, err := s.Branches.List(ctx, append(prefixes, f.BranchPrefixes()...)...)
+		if err != nil {
+			return err
+		}
+		if site := incoming.AtHome(f, name, refs); site != "" {
+			return usagef("%s belongs to home: this repository is the site of %s", name, site)
+		}
 	}
-	refs, err := s.Branches.List(ctx, append(prefixes, incoming.Branch(name), f.EnvironmentBranch(name))...)
-	if err != nil {
-		return err
-	}
-	if site := incoming.AtHome(f, name, refs); site != "" {
-		return usagef("%s belongs to home: this repository is the site of %s", name, site)
-	}
-	if follows && !promote.Promoted(*e, refs) {
+	if promoted && len(e.After) == 0 {
 		return usagef("%s follows the trunk: change or revert the commit on the trunk, and run `sluice hydrate --push`",
 			name)
 	}
