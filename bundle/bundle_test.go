@@ -469,3 +469,12 @@ func FuzzContents(f *testing.F) {
 type plain struct{}
 
 func (plain) Sign([]byte) (string, error) { return "x", nil }
+
+// TestExportWhereSomebodyPushed holds that a push below sluice/incoming/ stops no export at home.
+func TestExportWhereSomebodyPushed(t *testing.T) {
+	t.Parallel()
+	g := newGap(t)
+	g.Git("branch", "sluice/incoming/dev", "main")
+	g.Git("branch", "sluice/incoming/any", "main")
+	g.export(full)
+}

@@ -122,12 +122,16 @@ func newExporter(ctx context.Context, h *hydrate.Hydrator, r ExportRequest) (*ex
 	}
 	x := &exporter{h: h, r: r, fleet: f}
 	name := f.EnvironmentBranch(r.Environment)
-	if x.refs, err = h.Branches.List(ctx, name, LogBranch, rollout.StateBranch, incoming.Prefix); err != nil {
+	prefixes := append(incoming.Prefixes(f), LogBranch, rollout.StateBranch)
+	for _, e := range f.Spec.Environments {
+		prefixes = append(prefixes, f.EnvironmentBranch(e.Name))
+	}
+	if x.refs, err = h.Branches.List(ctx, prefixes...); err != nil {
 		return nil, err
 	}
-	for ref := range x.refs {
-		if strings.HasPrefix(ref, incoming.Prefix) {
-			return nil, fmt.Errorf("this repository has the branch %s: it is a site that imports bundles, and exports none", ref)
+	for _, e := range f.Spec.Environments {
+		if incoming.Site(f, e.Name, x.refs) {
+			return nil, fmt.Errorf("this repository has the branch %s: it is a site that imports bundles, and exports none", incoming.Branch(e.Name))
 		}
 	}
 	if x.refs[name].IsZero() {
