@@ -160,8 +160,6 @@ func (o *Opened) readSite(ctx context.Context, s Site) (err error) {
 		switch {
 		case s.Trunk != "" && trunk.Branch != s.Trunk:
 			return fmt.Errorf("the bundle brings the trunk %.100q, and that of this site is %s", trunk.Branch, s.Trunk)
-		case s.Trunk != "" && s.OwnTrunk:
-			return fmt.Errorf("the bundle brings the trunk %.100q, with home's rules: a site takes it only if its file of signers says `trunk: true`", trunk.Branch)
 		case s.Trunk == "" && !trunkName.MatchString(trunk.Branch):
 			return fmt.Errorf("%.100q cannot be the first trunk of a site: branches of environments and clusters have such names", trunk.Branch)
 		}
@@ -172,6 +170,9 @@ func (o *Opened) readSite(ctx context.Context, s Site) (err error) {
 	}
 	if !o.refs[LogBranch].IsZero() {
 		return fmt.Errorf("this repository has the branch %s: it exports bundles, and is no site that imports them", LogBranch)
+	}
+	if brings && s.Trunk != "" && s.OwnTrunk && o.refs[trunk.Branch].String() != trunk.To { // else it moves nothing
+		return fmt.Errorf("the bundle brings the trunk %.100q, with home's rules: a site takes it only if its file of signers says `trunk: true`", trunk.Branch)
 	}
 	o.incoming = o.refs[name]
 	if len(o.Charts)+len(o.Commits) > 0 {
@@ -271,24 +272,50 @@ func (o *Opened) signs(ctx context.Context, s Site, list []incoming.Import) erro
 		return fmt.Errorf("branch %s: %w: this import of bundle %d does not count; sign it with --sign-key FILE", name, o.unsigned, list[0].Sequence)
 	}
 	o.resigns = &list[0]
-	for i := range list[1:] {
-		before := &list[i+1]
-		_, err := s.Store.VerifySignature(ctx, before.Commit, s.Allowed)
-		if _, ok := errors.AsType[*gitstore.SignatureError](err); ok {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if before.Sequence > o.Envelope.Sequence {
-			return outOfOrder("it has the number %d, and this site has a signed import of bundle %d: somebody else wrote to branch %s", o.Envelope.Sequence,
-				before.Sequence, name)
-		}
-		if o.Last == nil {
-			o.Last = before
-		}
+	var err error
+	if o.Last, err = o.lastSigned(ctx, s); err != nil {
+		return err
+	}
+	if o.Last != nil && o.Last.Sequence > o.Envelope.Sequence {
+		return outOfOrder("it has the number %d, and this site has a signed import of bundle %d: somebody else wrote to branch %s", o.Envelope.Sequence,
+			o.Last.Sequence, name)
 	}
 	return nil
+}
+
+// lastSigned returns the newest import below an unsigned tip that a signature vouches for; nil if there is none. Nothing of
+// the imports above it is believed, not even that one of them is the first: whoever may push must not hide signed imports. Home's
+// history, which the bundle vouches for, has no import of the site, so each of their other parents must be in it.
+func (o *Opened) lastSigned(ctx context.Context, s Site) (*incoming.Import, error) {
+	at := o.resigns.Before
+	for n := 0; !at.IsZero(); n++ {
+		c, err := s.Store.Commit(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		one, err := incoming.Parse(c, o.Envelope.Environment)
+		if err != nil {
+			return nil, err
+		}
+		_, err = s.Store.VerifySignature(ctx, at, s.Allowed)
+		if err == nil {
+			return &one, nil
+		}
+		if _, ok := errors.AsType[*gitstore.SignatureError](err); !ok {
+			return nil, err
+		}
+		switch ok, err := s.Store.IsAncestor(ctx, one.Home, o.resigns.Home); {
+		case err != nil:
+			return nil, err
+		case n == maxImports:
+			return nil, fmt.Errorf("branch %s has more than %d imports that are not signed: import the bundle into a new branch", incoming.Branch(o.Envelope.Environment), n)
+		case !ok:
+			return nil, fmt.Errorf("branch %s: commit %s is not signed, and names a commit that home does not have: somebody else wrote to it",
+				incoming.Branch(o.Envelope.Environment), at.Short())
+		}
+		at = one.Before
+	}
+	return nil, nil //nolint:nilnil // there is none
 }
 
 // unpack reads the objects and checks the histories.
