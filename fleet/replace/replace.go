@@ -13,6 +13,7 @@ package replace
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/internal/yamledit"
@@ -232,7 +233,9 @@ func (c *Change) set(f *fleet.Fleet, files Files, name, value string, at ...stri
 // declaration reads the file that declares a cluster.
 func declaration(files Files, c *fleet.Cluster) ([]byte, error) {
 	data, err := files.Read(c.File)
-	if err != nil {
+	if errors.Is(err, fs.ErrInvalid) {
+		return nil, fmt.Errorf("%s is a symbolic link, so it cannot be changed (replace the link with what it leads to)", c.File)
+	} else if err != nil {
 		return nil, err
 	}
 	if _, err := yamledit.Extract(data, yamledit.Document{Kind: "Cluster", Name: c.Name}); err != nil {
