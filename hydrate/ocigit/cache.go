@@ -19,7 +19,8 @@ import (
 
 // cache has the objects of layers on this machine. It must never have an object that the registry lacks, because a push
 // leaves out what the cache has. So a file beside it lists the layers whose objects may be in it; if the registry no
-// longer has one of them, the cache begins anew. Two processes can share it.
+// longer has one of them, the cache begins anew. Processes can share it: what one writes to the file keeps what others
+// wrote. One that begins anew takes the folder from the others, whose runs may then fail.
 type cache struct {
 	file string // the list; "" if the cache is temporary
 
@@ -45,19 +46,16 @@ func openCache(at string) (*cache, error) {
 		return &cache{store: store}, err
 	}
 	c := &cache{file: at + ".json"}
-	data, err := os.ReadFile(c.file)
-	if err != nil || len(data) > maxCached || json.Unmarshal(data, &c.list) != nil ||
-		c.list.Folder == "" || c.list.Folder != filepath.Base(c.list.Folder) || !strings.HasPrefix(c.list.Folder, filepath.Base(at)) {
-		c.list = cached{Folder: filepath.Base(at) + "-" + rand.Text()[:8]}
-		if err := c.write(); err != nil { // a folder that cannot be written to
-			return openCache("")
-		}
+	c.list = c.onDisk()
+	known := c.list.Folder == filepath.Base(c.list.Folder) && strings.HasPrefix(c.list.Folder, filepath.Base(at)) && c.there()
+	if !known {
+		c.list = cached{Folder: filepath.Base(at) + "-" + rand.Text()[:8], Sequence: c.list.Sequence}
 	}
-	folder := filepath.Join(filepath.Dir(c.file), c.list.Folder)
-	if _, err := os.Stat(folder); err != nil {
-		c.list.Holds, c.list.Loaded = nil, nil
+	var err error
+	if c.store, err = gitstore.OpenCache(filepath.Join(filepath.Dir(c.file), c.list.Folder)); err != nil {
+		return openCache("")
 	}
-	if c.store, err = gitstore.OpenCache(folder); err != nil {
+	if err := c.write(nil); err != nil && !known { // a folder that cannot be written to
 		return openCache("")
 	}
 	return c, nil
@@ -88,12 +86,31 @@ func (c *cache) hasAll(commits []gitstore.Hash) bool {
 	return !slices.ContainsFunc(commits, func(h gitstore.Hash) bool { return !has(h) })
 }
 
-// write stores the list. The caller holds mu.
-func (c *cache) write() error {
+// onDisk returns the list of the file, which another process may have written; the zero list if it cannot be read.
+func (c *cache) onDisk() cached {
+	var out cached
+	data, err := os.ReadFile(c.file)
+	if err != nil || len(data) > maxCached || json.Unmarshal(data, &out) != nil {
+		return cached{}
+	}
+	return out
+}
+
+// write stores the list, with what other processes noted about the same folder, apart from the layers that gone has.
+// The caller holds mu.
+func (c *cache) write(gone map[string]bool) error {
 	if c.file == "" {
 		return nil
 	}
-	data, err := json.Marshal(c.list)
+	out := c.list
+	if theirs := c.onDisk(); theirs.Folder == out.Folder {
+		c.list.Sequence, c.list.Holds = max(out.Sequence, theirs.Sequence), union(out.Holds, theirs.Holds, gone)
+		out = c.list
+		out.Loaded = union(out.Loaded, theirs.Loaded, gone) // this process may not see the objects that others added
+	} else if theirs.Folder != "" && !c.there() {
+		return nil // another process began anew
+	}
+	data, err := json.Marshal(out)
 	if err != nil {
 		return err
 	}
@@ -114,6 +131,23 @@ func (c *cache) write() error {
 	return err
 }
 
+// there reports whether the folder exists. The caller holds mu.
+func (c *cache) there() bool {
+	_, err := os.Stat(filepath.Join(filepath.Dir(c.file), c.list.Folder))
+	return err == nil
+}
+
+// union returns a and what b has beside it, without what is gone.
+func union(a, b []string, gone map[string]bool) []string {
+	out := slices.Clone(a)
+	for _, name := range b {
+		if !gone[name] && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // note records a version that was read or written, whose layers are all loaded.
 func (c *cache) note(v version) error {
 	c.mu.Lock()
@@ -122,8 +156,20 @@ func (c *cache) note(v version) error {
 	if c.list.Sequence == v.sequence && slices.Equal(c.list.Loaded, names) {
 		return nil
 	}
-	c.list.Sequence, c.list.Holds, c.list.Loaded = v.sequence, names, names
-	return c.write()
+	c.list.Holds = union(names, c.list.Holds, joined(v.layers))
+	c.list.Sequence, c.list.Loaded = max(v.sequence, c.list.Sequence), names
+	return c.write(joined(v.layers))
+}
+
+// joined returns the layers that others replaced.
+func joined(layers []ocispec.Descriptor) map[string]bool {
+	out := map[string]bool{}
+	for _, l := range layers {
+		for _, name := range joinsOf(l) {
+			out[name] = true
+		}
+	}
+	return out
 }
 
 func namesOf(layers []ocispec.Descriptor) []string {
@@ -134,24 +180,27 @@ func namesOf(layers []ocispec.Descriptor) []string {
 	return out
 }
 
-// missing returns the layers that are not loaded. stale means that the cache may have objects that the layers lack.
-func (c *cache) missing(layers []ocispec.Descriptor) (out []ocispec.Descriptor, stale bool) {
+// missing returns the layers of a version that are not loaded. stale means that the cache may have objects that the
+// registry lacks. A version that is older than what another process noted lacks what is newer; a push compares it with
+// what the registry has then.
+func (c *cache) missing(v version) (out []ocispec.Descriptor, stale bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	there := map[string]bool{}
-	for _, l := range layers {
+	if theirs := c.onDisk(); c.file != "" && theirs.Folder == c.list.Folder {
+		c.list.Sequence, c.list.Holds = max(c.list.Sequence, theirs.Sequence), union(c.list.Holds, theirs.Holds, nil)
+	}
+	there := joined(v.layers)
+	for _, l := range v.layers {
 		there[l.Digest.String()] = true
 		joins := joinsOf(l)
-		for _, j := range joins {
-			there[j] = true
-		}
 		loaded := slices.Contains(c.list.Loaded, l.Digest.String()) || len(joins) > 0 &&
 			!slices.ContainsFunc(joins, func(j string) bool { return !slices.Contains(c.list.Loaded, j) })
 		if !loaded {
 			out = append(out, l)
 		}
 	}
-	return out, slices.ContainsFunc(c.list.Holds, func(name string) bool { return !there[name] })
+	stale = v.sequence >= c.list.Sequence && slices.ContainsFunc(c.list.Holds, func(name string) bool { return !there[name] })
+	return out, stale
 }
 
 // anew begins an empty cache.
@@ -173,7 +222,7 @@ func (c *cache) anew() error {
 	}
 	old := filepath.Join(filepath.Dir(c.file), c.list.Folder)
 	c.store, c.list = store, cached{Folder: folder, Sequence: c.list.Sequence}
-	if err := c.write(); err != nil {
+	if err := c.write(nil); err != nil {
 		return err
 	}
 	return os.RemoveAll(old)
@@ -183,7 +232,7 @@ func (c *cache) anew() error {
 func (c *cache) add(ctx context.Context, layer ocispec.Descriptor, pack []byte) error {
 	c.mu.Lock()
 	c.list.Holds = append(c.list.Holds, layer.Digest.String())
-	err := c.write()
+	err := c.write(nil)
 	c.mu.Unlock()
 	if err != nil {
 		return err
@@ -202,14 +251,14 @@ func (c *cache) add(ctx context.Context, layer ocispec.Descriptor, pack []byte) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list.Loaded = append(c.list.Loaded, layer.Digest.String())
-	return c.write()
+	return c.write(nil)
 }
 
 // load makes the objects of a version readable.
 func (r *Repository) load(ctx context.Context, v version) error {
 	r.loading.Lock()
 	defer r.loading.Unlock()
-	missing, stale := r.cache.missing(v.layers)
+	missing, stale := r.cache.missing(v)
 	if stale {
 		if err := r.cache.anew(); err != nil {
 			return err

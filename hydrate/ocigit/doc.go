@@ -8,8 +8,9 @@
 // A Repository is a gitstore.Branches. Registries do not compare before they move a tag: conditional requests are a
 // proposal since 2021 (https://github.com/opencontainers/distribution-spec/pull/251). So a push takes a lease, which is
 // another tag. It writes the lease, waits longer than any write of a lease may take, and goes on only if the tag still
-// leads to its own. It keeps the lease for pushes that follow soon. It reads lease and branches again right before it moves StateTag, and the tag afterwards. A write that
-// arrives later than the client waits for it can still overwrite another one; whoever lost then reports a conflict.
+// leads to its own. It keeps the lease for pushes that follow soon. It reads lease and branches again right before it
+// moves StateTag, and the tag afterwards. A write that arrives later than the client waits for it can still overwrite
+// another one; whoever lost then reports a conflict.
 //
 // The registry is untrusted: everything from it is bounded, and objects have the names that they claim. Whoever can write
 // to it decides what branches have, as on a Git server.
@@ -97,8 +98,9 @@ func (t Timing) withDefaults() Timing {
 // the other.
 type Repository struct {
 	Options
-	id    string // of this process, in leases
-	cache *cache
+	id      string // of this process, in leases
+	cache   *cache
+	maxPack int // bytes of a push
 
 	pushing sync.Mutex // guards held, newest and idle
 	held    lease      // of this process, if its ID is not ""
@@ -121,7 +123,7 @@ func Open(o Options) (*Repository, error) {
 		return nil, err
 	}
 	o.Store.Borrow(c.objects())
-	return &Repository{Options: o, id: rand.Text(), cache: c}, nil
+	return &Repository{Options: o, id: rand.Text(), cache: c, maxPack: maxPack}, nil
 }
 
 // Close gives the lease back. The repository can still be used.

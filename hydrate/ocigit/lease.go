@@ -173,10 +173,11 @@ func (r *Repository) renew(ctx context.Context) error {
 	return err
 }
 
-// release gives the lease back, with the sequence of the newest version. It drops errors: the lease ends by itself. The
-// caller holds pushing.
+// release gives the lease back, with the sequence of the newest version, unless it has ended: then it can be somebody
+// else's. It drops errors: the lease ends by itself. The caller holds pushing.
 func (r *Repository) release() {
-	if r.held.ID == "" {
+	if r.held.ID == "" || now().After(r.held.Until.Add(-r.Timing.Settle)) {
+		r.held = lease{}
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), r.Timing.Settle)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -476,6 +477,114 @@ func TestStaleCache(t *testing.T) {
 	if got := lost.replica(t, "").files(tip); got["a"] != "precious" {
 		t.Errorf("a new machine reads %v", got)
 	}
+}
+
+// Two processes with one cache note what they know beside each other, so that a later one knows all objects that the
+// registry may lose.
+func TestSharedCache(t *testing.T) {
+	s := newServer(t)
+	dir := t.TempDir()
+	s.replica(t, "").mustPush("env/dev", map[string]string{"a": "0"})
+	first, firstData, err := s.registry(t).Manifest(t.Context(), ocigit.StateTag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := s.replica(t, dir), s.replica(t, dir)
+	refs, err := b.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	s.answer(func(_ http.ResponseWriter, r *http.Request) bool { // a pushes while b reads the version before
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, s.layer(t, firstData)) {
+			once.Do(func() {
+				s.answer(nil)
+				a.mustPush("env/dev", map[string]string{"a": "precious"})
+				a.Close()
+			})
+		}
+		return false
+	})
+	if err := b.Fetch(t.Context(), refs["env/dev"]); err != nil {
+		t.Fatal(err)
+	}
+	// The registry loses what a pushed, and goes on without it.
+	if err := s.registry(t).Tag(t.Context(), first, firstData, ocigit.StateTag); err != nil {
+		t.Fatal(err)
+	}
+	request, _ := http.NewRequestWithContext(t.Context(), http.MethodDelete, s.URL+path+ocigit.LeaseTag, http.NoBody)
+	answer, err := s.Client().Do(request)
+	if err != nil || answer.StatusCode >= 300 {
+		t.Fatal(err, answer)
+	}
+	_ = answer.Body.Close() // nothing is in it
+	other := s.replica(t, "")
+	for i := range 3 {
+		other.mustPush("env/other", map[string]string{"b": fmt.Sprint(i)})
+	}
+	other.Close()
+	tip := s.replica(t, dir).mustPush("env/dev", map[string]string{"a": "precious"})
+	if got := s.replica(t, "").files(tip); got["a"] != "precious" {
+		t.Errorf("a new machine reads %v", got)
+	}
+}
+
+// A cache that cannot be written to after branches moved makes the push no failure.
+func TestCacheFull(t *testing.T) {
+	s := newServer(t)
+	dir := t.TempDir() + "/cache"
+	a := s.replica(t, dir)
+	a.mustPush("env/dev", map[string]string{"a": "0"})
+	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	tip := a.mustPush("env/other", map[string]string{"a": "1"})
+	if got := s.replica(t, "").files(tip); got["a"] != "1" {
+		t.Errorf("another machine reads %v", got)
+	}
+}
+
+// A process whose lease has ended leaves the lease of the next one alone.
+func TestLateRelease(t *testing.T) {
+	s := newServer(t)
+	a := s.replica(t, "")
+	a.mustPush("env/dev", map[string]string{"a": "0"})
+	a.EndLease()
+	b := s.replica(t, "")
+	b.mustPush("env/dev", map[string]string{"a": "1"})
+	s.answer(nil)
+	a.Close()
+	if asked := s.requests(); len(asked) > 0 {
+		t.Errorf("the process asked %v", asked)
+	}
+}
+
+// layer returns the digest of the one layer of a manifest.
+func (s *server) layer(tb testing.TB, manifest []byte) string {
+	tb.Helper()
+	var m ocispec.Manifest
+	if err := json.Unmarshal(manifest, &m); err != nil || len(m.Layers) != 1 {
+		tb.Fatal(err, m.Layers)
+	}
+	return m.Layers[0].Digest.String()
+}
+
+// A push that is larger than a layer may be uploads nothing.
+func TestLargePush(t *testing.T) {
+	s := newServer(t)
+	a := s.replica(t, "")
+	a.LimitPushes(1000)
+	s.answer(nil)
+	_, _, err := a.push("env/dev", map[string]string{"a": lines(5000, "")})
+	if err == nil || !strings.Contains(err.Error(), "with --env") {
+		t.Errorf("a large push: %v", err)
+	}
+	for _, r := range s.requests() {
+		if !strings.HasPrefix(r, http.MethodGet) && !strings.HasPrefix(r, http.MethodHead) {
+			t.Errorf("a large push: %s", r)
+		}
+	}
+	a.mustPush("env/dev", map[string]string{"a": "0"})
 }
 
 // What a registry says is bounded and checked.

@@ -3,6 +3,7 @@ package ocigit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,18 +75,18 @@ func (p *push) prepare(ctx context.Context, basis version) error {
 			tips = append(tips, m.New)
 		}
 	}
-	var pack bytes.Buffer
+	pack := bounded{limit: p.maxPack}
 	n, err := p.Store.WriteMissing(ctx, &pack, p.cache.objects().Has, tips...)
+	if errors.Is(err, errTooLarge) {
+		return fmt.Errorf("%s: the push has more than the %d MiB that a layer may have: hydrate one environment after the other, with --env",
+			p.Name, p.maxPack>>20)
+	}
 	if err != nil {
 		return err
 	}
 	p.basis, p.layers, p.pack = basis, basis.layers, nil
 	if n == 0 {
 		return nil
-	}
-	if pack.Len() > maxPack {
-		return fmt.Errorf("%s: the push has %d MiB, more than the %d MiB that a layer may have: hydrate one environment after the other, with --env",
-			p.Name, pack.Len()>>20, maxPack>>20)
 	}
 	p.pack = pack.Bytes()
 	if p.layers, err = p.join(ctx, basis.layers); err != nil {
@@ -94,6 +95,22 @@ func (p *push) prepare(ctx context.Context, basis version) error {
 	added := newBlob(packType, p.pack)
 	p.layers = append(p.layers, added.Descriptor)
 	return within(p.Name, "the objects", p.Registry.Upload(ctx, added.Descriptor, added.data))
+}
+
+var errTooLarge = errors.New("too large")
+
+// bounded is a buffer that takes so many bytes, and then returns errTooLarge.
+type bounded struct {
+	bytes.Buffer
+	limit int
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(data []byte) (int, error) {
+	if b.Len()+len(data) > b.limit {
+		return 0, errTooLarge
+	}
+	return b.Buffer.Write(data)
 }
 
 // join returns the layers, of which one replaces the newest if there are many.
@@ -165,7 +182,7 @@ func (p *push) swap(ctx context.Context, held lease) (results []gitstore.MoveRes
 	results, err = p.outcome(ctx, after, cause)
 	if err == nil && results[0].State == gitstore.Updated {
 		p.newest = after.sequence
-		err = p.remember(ctx, after)
+		_ = p.remember(ctx, after) // the branches have moved; what the cache lacks is read from the registry
 	}
 	return results, err
 }

@@ -80,16 +80,21 @@ func (r *Repository) Fetch(ctx context.Context, commits ...gitstore.Hash) error 
 
 // read returns what the registry has now.
 func (r *Repository) read(ctx context.Context) (version, error) {
+	r.mu.Lock()
+	newest := max(r.last.sequence, r.cache.sequence()) // before it asks: a push may end before the answer is here
+	r.mu.Unlock()
 	now, err := r.readTag(ctx)
 	if err != nil {
 		return now, within(r.Name, "the branches (tag "+StateTag+")", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if newest := max(r.last.sequence, r.cache.sequence()); now.sequence < newest {
+	if now.sequence < newest {
 		return now, r.setBack(now.sequence, newest)
 	}
-	r.last = now
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.sequence >= r.last.sequence {
+		r.last = now
+	}
 	return now, nil
 }
 
@@ -200,6 +205,9 @@ func (v version) next(moves []gitstore.Move, layers []ocispec.Descriptor) (versi
 	if err := out.check(); err != nil {
 		return out, blob{}, blob{}, err
 	}
+	if len(layers) > maxLayers {
+		return out, blob{}, blob{}, fmt.Errorf("they would have %d packfiles, more than %d", len(layers), maxLayers)
+	}
 	c := config{Sequence: out.sequence, Previous: v.digest, Branches: make(map[string]string, len(out.branches))}
 	for name, h := range out.branches {
 		c.Branches[name] = h.String()
@@ -207,6 +215,9 @@ func (v version) next(moves []gitstore.Move, layers []ocispec.Descriptor) (versi
 	text, err := json.Marshal(c)
 	if err != nil {
 		return out, blob{}, blob{}, err
+	}
+	if len(text) > maxConfig {
+		return out, blob{}, blob{}, fmt.Errorf("their list would have %d MiB, more than %d", len(text)>>20, maxConfig>>20)
 	}
 	described := newBlob(configType, text)
 	manifest, err := newManifest(described.Descriptor, nil, layers...)

@@ -133,6 +133,9 @@ func (x *bundleImportOptions) site(ctx context.Context, o IO) (*app.Session, bun
 func (x *bundleImportOptions) emptySite(ctx context.Context, s *app.Session) (gitstore.Branches, error) {
 	branches := s.Store.Local()
 	if !x.local || s.IsURL() {
+		if x.Output != "" {
+			return nil, usagef("the first bundle brings the trunk, which only a Git repository can have: leave out --remote %s", x.Output)
+		}
 		var err error
 		if branches, err = s.SourceRemote(x.remote); err != nil {
 			return nil, err

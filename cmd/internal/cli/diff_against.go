@@ -28,7 +28,7 @@ func (d *diffOptions) branchesFor(ctx context.Context, s *app.Session, request c
 		return out, "", err
 	}
 	missing := fmt.Sprintf("%s has no branch %s", out.Branches, name)
-	if !d.fromRemote && !s.IsURL() {
+	if !d.fromRemote && d.Output == "" && !s.IsURL() {
 		remote, err := s.WithRemote(ctx, request.Head, d.remote)
 		if err == nil {
 			var has bool

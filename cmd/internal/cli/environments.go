@@ -101,6 +101,9 @@ func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore
 // prepare returns the session with the remote and the receivers that the flags name, and the commit of the trunk whose
 // gates and rights apply. Closing either session closes both.
 func (p *promotionFlags) prepare(ctx context.Context, o IO, s *app.Session) (*app.Session, gitstore.Commit, error) {
+	if p.local && p.Output != "" {
+		return nil, gitstore.Commit{}, usagef("--local and --remote %s exclude each other", p.Output)
+	}
 	trunk, err := trunkOf(ctx, s, !p.local)
 	if err != nil {
 		return nil, trunk, err

@@ -146,6 +146,9 @@ func (h *hydrateOptions) checkFlags() error {
 	if h.again {
 		return h.checkAgain()
 	}
+	if h.Output != "" && !h.push && !h.dryRun {
+		return usagef("without --push, hydrate writes the branches of this clone, and no registry: use --to %s", h.Output)
+	}
 	if h.local || h.by != "" {
 		return usagef("--local and --by need --again")
 	}
@@ -224,7 +227,7 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 	case modified:
 		fmt.Fprintf(o.Err, "warning: the working tree has changes that are not committed: sluice hydrates commit %s without them\n", h.request.Commit.Hash.Short())
 	}
-	if h.push || s.IsURL() {
+	if h.push || h.Output != "" || s.IsURL() {
 		if s, err = s.WithRemote(ctx, h.request.Commit, h.remote); err != nil {
 			return nil, withoutRemote(err, "without --push, hydrate writes the branches of this clone")
 		}

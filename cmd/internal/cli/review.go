@@ -50,9 +50,9 @@ func (r *reviewFlags) add(cmd *cobra.Command, formats ...string) {
 	f.StringVar(&r.files.junit, "junit-file", "", "also write the findings as JUnit XML to this `file`")
 }
 
-// useRemote reads the branches from the remote, if the call asks for it or the repository is a URL.
+// useRemote reads the branches from the remote, if the call asks for it or names a registry, or the repository is a URL.
 func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitstore.Commit) (*app.Session, error) {
-	if !r.fromRemote && !s.IsURL() {
+	if !r.fromRemote && r.Output == "" && !s.IsURL() {
 		return s, nil
 	}
 	remote, err := s.WithRemote(ctx, head, r.remote)

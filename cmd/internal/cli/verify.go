@@ -63,6 +63,7 @@ With --oci: 1 if the registry could not be read; 3 if an artifact is missing or 
 			if err := v.check(); err != nil {
 				return err
 			}
+			v.fromRemote = v.fromRemote || v.Output != "" // a registry is never this clone
 			return v.run(c.Context(), o)
 		},
 	}
