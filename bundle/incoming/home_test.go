@@ -76,7 +76,7 @@ func TestSite(t *testing.T) {
 		"home that exported":                         {homes, "gov", []string{gov, incoming.LogBranch}, false},
 		"home before its first bundle":               {homes, "gov", []string{gov, "env/dev"}, false},
 		"home before its first bundle, both pushed":  {homes, "air", []string{gov, air, "env/dev", "env/gov"}, false},
-		"a circle":                                   {circle, "gov", []string{gov, air, "env/gov", "env/air"}, false},
+		"a circle": {circle, "gov", []string{gov, air, "env/gov", "env/air"}, false},
 	} {
 		refs := map[string]gitstore.Hash{}
 		for _, b := range test.branches {

@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -53,7 +52,7 @@ func Commit(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, environmen
 }
 
 // within returns the source commit, and sets the status if one of the source commits is missing, or the trunk does not
-// contain it and no exception is recorded.
+// contain it and no exception is proven.
 func (r *run) within(ctx context.Context, out *Verification, st *branch.State, trunkTip gitstore.Hash) (gitstore.Commit, error) {
 	for _, text := range st.Source().Commits() {
 		hash, err := gitstore.ParseHash(text)
@@ -71,19 +70,12 @@ func (r *run) within(ctx context.Context, out *Verification, st *branch.State, t
 		if merged {
 			continue
 		}
-		recorded, err := r.exception(ctx, st, hash)
-		if err != nil {
+		if err := r.unmerged(ctx, out, st, hash); err != nil {
 			return gitstore.Commit{}, err
 		}
-		if recorded && st.Origin.Unsigned == nil {
-			out.Exceptions = append(out.Exceptions, text)
-		} else {
-			out.Unmerged = append(out.Unmerged, text)
-		}
 	}
-	if len(out.Unmerged) > 0 {
-		out.Status, out.Reason = StatusUnmerged, fmt.Sprintf("the trunk at %s does not contain the source commit %s", trunkTip.Short(),
-			strings.Join(out.Unmerged, ", "))
+	if r.judgeUnmerged(out, "the trunk at "+trunkTip.Short()); out.Status != StatusOK {
+		return gitstore.Commit{}, nil
 	}
 	return r.sourceOf(ctx, st)
 }

@@ -30,6 +30,7 @@ func TestCommit(t *testing.T) {
 	}
 	message := r.Git("log", "-1", "--format=%B", "env/dev")
 	parent := r.Git("commit-tree", "env/dev:dev-1", "-m", "not of Sluice")
+	claims := r.Git("commit-tree", "env/dev^{tree}", "-m", strings.TrimSpace(message)+"\nSluice-Unmerged: "+first.Hash.String())
 	empty := r.Pipe("", "mktree")
 	_, line := hydratetest.NewKey(t)
 	r.SetSigners(line)
@@ -43,6 +44,7 @@ func TestCommit(t *testing.T) {
 	}{
 		{name: "as rendered", tip: hash("env/dev"), trunk: hash("main"), status: verify.StatusOK},
 		{name: "the trunk lacks the source", tip: hash("env/dev"), trunk: first.Hash, status: verify.StatusUnmerged, reason: "does not contain"},
+		{name: "an exception that nobody signed", tip: hash(claims), trunk: first.Hash, status: verify.StatusUnproven, reason: "nothing proves who recorded it"},
 		{name: "another tree", tip: hash(parent), trunk: hash("main"), status: verify.StatusFailed, reason: "what it was rendered from"},
 		{name: "nothing", tip: hash(r.Git("commit-tree", empty, "-m", message)), trunk: hash("main"), status: verify.StatusFailed, reason: "what it was rendered from"},
 		{name: "nobody signed it", tip: hash("env/dev"), trunk: hash("main"), status: verify.StatusUnsigned, reason: "without a signature", signers: true},

@@ -69,31 +69,43 @@ func (r *run) requireMerged(ctx context.Context, out *Verification, st *branch.S
 			out.Status, out.Reason = StatusFailed, unmerged.Reason
 			return nil
 		}
-		recorded := false
-		if st.Origin.Unsigned == nil { // everybody who may push can write the trailer of an unsigned commit
-			if recorded, err = r.exception(ctx, st, commit); err != nil {
-				return err
-			}
-		}
-		if recorded {
-			out.Exceptions = append(out.Exceptions, text)
-		} else {
-			out.Unmerged = append(out.Unmerged, text)
+		if err := r.unmerged(ctx, out, st, commit); err != nil {
+			return err
 		}
 	}
-	if len(out.Unmerged) > 0 { // rendering such a commit proves nothing, and it may be hostile
-		out.Status = StatusUnmerged
-		out.Reason = fmt.Sprintf("%s does not contain the source commit %s: hydrate a commit of the trunk, or find out who pushed it", r.trunk, strings.Join(out.Unmerged, ", "))
-		return nil
-	}
-	// everybody who may push to the branch can write the trailer
-	if len(out.Exceptions) > 0 && r.trunk.signers.Empty() {
-		out.Status = StatusUnproven
-		out.Reason = fmt.Sprintf("%s does not contain the source commit %s; the branch records that as an exception, but nothing proves who recorded it: "+
-			"list the keys that may in spec.signers, or hydrate a commit of the trunk", r.trunk,
-			strings.Join(out.Exceptions, ", "))
+	if r.judgeUnmerged(out, fmt.Sprint(r.trunk)); len(out.Unmerged) > 0 {
+		out.Reason += ": hydrate a commit of the trunk, or find out who pushed it"
 	}
 	return nil
+}
+
+// unmerged notes a source commit that the trunk does not contain, as an exception if the branch records it as one.
+func (r *run) unmerged(ctx context.Context, out *Verification, st *branch.State, commit gitstore.Hash) error {
+	if st.Origin.Unsigned == nil { // everybody who may push can write the trailer of an unsigned commit
+		recorded, err := r.exception(ctx, st, commit)
+		if err != nil {
+			return err
+		}
+		if recorded {
+			out.Exceptions = append(out.Exceptions, commit.String())
+			return nil
+		}
+	}
+	out.Unmerged = append(out.Unmerged, commit.String())
+	return nil
+}
+
+// judgeUnmerged sets the status of an environment with source commits that the trunk does not contain.
+func (r *run) judgeUnmerged(out *Verification, trunk string) {
+	switch {
+	case len(out.Unmerged) > 0: // rendering such a commit proves nothing, and it may be hostile
+		out.Status = StatusUnmerged
+		out.Reason = fmt.Sprintf("%s does not contain the source commit %s", trunk, strings.Join(out.Unmerged, ", "))
+	case len(out.Exceptions) > 0 && r.trunk.signers.Empty(): // everybody who may push to the branch can write the trailer
+		out.Status = StatusUnproven
+		out.Reason = fmt.Sprintf("%s does not contain the source commit %s; the branch records that as an exception, but nothing proves who recorded it: "+
+			"list the keys that may in spec.signers, or hydrate a commit of the trunk", trunk, strings.Join(out.Exceptions, ", "))
+	}
 }
 
 func (t *trunk) require(ctx context.Context, commit gitstore.Hash) error {
