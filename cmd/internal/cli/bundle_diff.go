@@ -143,40 +143,59 @@ func (x *bundleDiffOptions) review(ctx context.Context, s *app.Session, f *fleet
 	return out, x.judge(ctx, s, trunk, st, b, out)
 }
 
-// judge applies the policy of the trunk, where the source commit is known.
+// judge applies the policy of the trunk, where all source commits are known: apps can come from several.
 func (x *bundleDiffOptions) judge(ctx context.Context, s *app.Session, trunk gitstore.Commit, st *branch.State, b *bundle.Opened,
 	out *report.Review,
 ) error {
-	source, err := gitstore.ParseHash(b.Source)
-	if err != nil || !s.Store.Has(source) {
-		out.Verdict, out.Unjudged = report.VerdictCaution, true
-		out.Findings.Notes = append(out.Findings.Notes, "this site does not have the source commit, so its policy did not judge, and home's verdict counts")
-		for _, p := range b.Promotions {
-			for _, exception := range p.Exceptions {
-				out.Findings.Notes = append(out.Findings.Notes, "exception from home's policy: "+exception)
-			}
-		}
-		return nil
-	}
-	commit, err := s.Store.Commit(ctx, source)
+	runs, err := branch.ReadSource(ctx, s.Store, b.Tip.Tree)
 	if err != nil {
 		return err
+	}
+	var sources []gitstore.Commit
+	for _, text := range runs.Commits() {
+		hash, err := gitstore.ParseHash(text)
+		if err != nil || !s.Store.Has(hash) {
+			x.unjudged(b, out)
+			return nil //nolint:nilerr // a commit that nobody has
+		}
+		commit, err := s.Store.Commit(ctx, hash)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, commit)
 	}
 	then, err := branch.ReadTree(ctx, s.Store, b.Tip.Tree)
 	if err != nil {
 		return err
 	}
-	state, why := promotions.WithoutForge(s, trunk, x.noPolicy).Policy.Judge(ctx, promote.Part{
-		Environment: b.Import.Environment, Base: st.Tip.Hash, Source: commit, Rendered: then,
-	})
-	switch state {
-	case rollout.Green:
-		out.Findings.Notes = append(out.Findings.Notes, "the policy has no objection")
-	case rollout.Red:
-		out.Verdict = report.VerdictFail
-		out.Findings.Notes = append(out.Findings.Notes, "the policy refuses it: "+why)
-	default:
-		out.Verdict, out.Errors = report.VerdictError, append(out.Errors, why)
+	policy := promotions.WithoutForge(s, trunk, x.noPolicy).Policy
+	for _, commit := range sources {
+		state, why := policy.Judge(ctx, promote.Part{
+			Environment: b.Import.Environment, Base: st.Tip.Hash, Source: commit, Rendered: then,
+		})
+		switch state {
+		case rollout.Green:
+			continue
+		case rollout.Red:
+			out.Verdict = report.VerdictFail
+			out.Findings.Notes = append(out.Findings.Notes, "the policy refuses it: "+why)
+		default:
+			out.Verdict, out.Errors = report.VerdictError, append(out.Errors, why)
+		}
+		return nil
 	}
+	out.Findings.Notes = append(out.Findings.Notes, "the policy has no objection")
 	return nil
+}
+
+// unjudged says that the policy did not judge, and what home allowed.
+func (*bundleDiffOptions) unjudged(b *bundle.Opened, out *report.Review) {
+	out.Verdict, out.Unjudged = report.VerdictCaution, true
+	out.Findings.Notes = append(out.Findings.Notes,
+		"this site does not have all source commits, so its policy did not judge: a site with a trunk of its own relies on home's gates, any other waits for a bundle with --source")
+	for _, p := range b.Promotions {
+		for _, exception := range p.Exceptions {
+			out.Findings.Notes = append(out.Findings.Notes, "exception from home's policy: "+exception)
+		}
+	}
 }

@@ -307,6 +307,33 @@ func (x *bundleImportOptions) importOne(ctx context.Context, o IO, f *openedFile
 		fmt.Fprintf(o.Out, "%s and %s of other repositories: kept on %s\n", count(len(opened.Charts), "chart"), count(len(opened.Commits), "commit"),
 			mirror.Branch(got.Environment))
 	}
+	if trunk := opened.TrunkCommit(); !trunk.IsZero() {
+		wants, err := wantsSignature(ctx, s, got.Commit, trunk)
+		if err != nil {
+			return err
+		}
+		if wants {
+			fmt.Fprintf(o.Out, "next: spec.signers of the trunk lists keys, so import the bundle again with --sign-key FILE; then sluice promote %s\n", got.Environment)
+			return nil
+		}
+	}
 	fmt.Fprintf(o.Out, "next: sluice promote %s\n", got.Environment)
 	return nil
+}
+
+// wantsSignature reports whether the trunk that a bundle brought lists signers, and none of them signed the import.
+func wantsSignature(ctx context.Context, s *app.Session, commit, trunk gitstore.Hash) (bool, error) {
+	c, err := s.Store.Commit(ctx, trunk)
+	if err != nil {
+		return false, err
+	}
+	f, _, err := s.Fleet(ctx, c.Tree)
+	if err != nil || f.Signers().Empty() {
+		return false, err
+	}
+	_, err = s.Store.VerifySignature(ctx, commit, f.Signers())
+	if _, unsigned := errors.AsType[*gitstore.SignatureError](err); unsigned {
+		return true, nil
+	}
+	return false, err
 }
