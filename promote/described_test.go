@@ -378,6 +378,60 @@ func TestDescribedRoundsByCommand(t *testing.T) {
 	}
 }
 
+// TestHandsOnWork: a command counts once, whatever number of waves it brings, and each command counts.
+func TestHandsOnWork(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, strings.Replace(withStatuses, "auto", "manual", 1))
+	m.pass(t, toMgmt(rollout.EventPromote, "first", nil))
+	before := -1
+	for i, c := range []struct {
+		version  string
+		app      string
+		clusters string
+	}{{"1.36.0", "workload.dev-1", "dev-1"}, {"1.36.1", "workload.dev-1", "dev-1"}, {"1.36.2", "", allDescribed}} {
+		m.version(c.version)
+		m.pass(t, toMgmt(rollout.EventPromote, fmt.Sprint("p", i), func(o *promote.Command) {
+			if c.app != "" {
+				o.Apps = []string{c.app}
+			}
+		}))
+		m.hours(t, 8, 5*time.Hour)
+		wantVersions(t, m, c.version, c.clusters)
+		found, err := promote.Versions(t.Context(), m.Hydrator(2), m.tip(), nil, m.now, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := found.Upgrades[0]
+		if before < 0 { // the first state may be as old as the commit
+			before = u.Commands - 1
+		}
+		if u.Commands-before != i+1 || u.Approvals != 0 {
+			t.Errorf("after %s: %s, want %d commands", c.version, u.ToilText(), before+i+1)
+		}
+	}
+}
+
+// TestProgressOfRounds: an upgrade is not done while clusters have yet to come through it to a newer version.
+func TestProgressOfRounds(t *testing.T) {
+	t.Parallel()
+	m := newManagement(t, withStatuses)
+	m.pass(t)
+	m.version("1.36.0")
+	m.version("1.37.0")
+	m.pass(t) // the canary of prod bakes
+	found, err := promote.Versions(t.Context(), m.Hydrator(2), m.tip(), nil, m.now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range found.Upgrades {
+		got = append(got, fmt.Sprintf("%s %d of %d, done %t", u.Minor, u.Reached, u.Total, !u.Done.IsZero()))
+	}
+	if want := []string{"1.37 0 of 12, done false", "1.36 6 of 12, done false"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestDescribedRoundsByName: a cluster that somebody names waits for the round of all; --now takes it through both, one
 // after the other.
 func TestDescribedRoundsByName(t *testing.T) {

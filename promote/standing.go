@@ -24,6 +24,8 @@ type Standing struct {
 	State  rollout.State
 	Reason string
 	Until  time.Time // when it may turn green without an event; zero if that is unknown
+	// Blind means that health was asked for, and that neither commit statuses nor checks are declared that tell it.
+	Blind bool
 }
 
 // StandingRequest asks for the standing of a cluster.
@@ -99,6 +101,7 @@ func (v *standing) judge(ctx context.Context) error {
 	if err := v.proposals.evidence.collect(ctx, s.Environment, &s); err != nil {
 		return err
 	}
+	v.out.Blind = len(patterns) == 0 && len(s.Environment.Promotion.Checks) == 0
 	one := s.Clusters[v.at(&s)]
 	if why := v.lenient(); why != "" && one.StatusesUnknown != "" && len(patterns) > 0 {
 		v.is(rollout.Unknown, "the statuses of %s are not known (%s), and %s", v.cluster.Name, one.StatusesUnknown, why)
@@ -279,12 +282,12 @@ func (v *standing) rolled(ctx context.Context, s rollout.Situation) error {
 	return nil
 }
 
-// since returns since when the cluster runs what is waited for and is healthy. A rollout begins when the one before it
-// is complete and healthy, so the state after the one that brought it began when the cluster was healthy. Later ones do
-// not start the bake again.
+// since returns since when the cluster runs what is waited for and is healthy. A state that was healthy was so at the
+// latest when the one after it began, so later ones do not start the bake again. One that was never healthy, and that a
+// person's --now or a rollback ended, does.
 func (v *standing) since(ctx context.Context, ran []rollout.PastState, healthy time.Time) time.Time {
 	out := healthy
-	for i := len(ran) - 1; i > 0; i-- {
+	for i := len(ran) - 1; i > 0 && !ran[i-1].Healthy.IsZero(); i-- {
 		if f := v.fleetOf(ctx, ran[i-1].Source.On(v.cluster.Name).Commit); f == nil || !v.request.Has(f) {
 			break
 		}
@@ -297,17 +300,14 @@ func (v *standing) since(ctx context.Context, ran []rollout.PastState, healthy t
 func (v *standing) follows(ctx context.Context) {
 	var bakes []string
 	var since time.Time
-	seen := false
-	after := v.after()
-	for _, name := range after {
+	for _, name := range v.after() {
 		e, _ := v.fleet.Environment(name)
 		bakes = append(bakes, string(e.Promotion.Bake))
 		watch := v.records.known[name].Before[v.e.Name]
-		if watch == nil || len(watch.Ran) == 0 {
-			continue
-		}
-		if last := watch.Ran[len(watch.Ran)-1]; !last.Source.Equal(v.states[v.e.Name].Source()) || last.Healthy.IsZero() {
-			continue
+		if watch == nil || len(watch.Ran) == 0 || watch.Ran[len(watch.Ran)-1].Healthy.IsZero() ||
+			!watch.Ran[len(watch.Ran)-1].Source.Equal(v.states[v.e.Name].Source()) {
+			v.is(rollout.Unknown, "%s has not recorded that %s is healthy: `sluice promote` records it", name, v.e.Name)
+			return
 		}
 		var first time.Time
 		for _, ran := range slices.Backward(watch.Ran) {
@@ -318,11 +318,7 @@ func (v *standing) follows(ctx context.Context) {
 				first = ran.Healthy
 			}
 		}
-		since, seen = later(since, later(first, watch.LastRed)), true
-	}
-	if len(after) > 0 && !seen {
-		v.is(rollout.Unknown, "no environment after %s has recorded that it is healthy: `sluice promote` records it", v.e.Name)
-		return
+		since = later(since, later(first, watch.LastRed))
 	}
 	v.baked(since, 0, bakes...)
 }

@@ -70,7 +70,10 @@ func TestStands(t *testing.T) {
 	s.is("after the bake of the wave", s.stands("prod-eu-1", "one", nil), rollout.Waiting, "prod-eu-1 bakes until")
 	noForge := func(r *promote.StandingRequest) { r.Adapters.Statuses = nil }
 	s.now = s.now.Add(time.Hour)
-	s.is("after both", s.stands("prod-eu-1", "one", nil), rollout.Green, "")
+	both := s.stands("prod-eu-1", "one", nil)
+	if s.is("after both", both, rollout.Green, ""); both.Blind {
+		t.Error("statuses tell no health")
+	}
 	s.is("after both, by the record", s.stands("prod-eu-1", "one", noForge), rollout.Green, "")
 	for state, want := range map[string]rollout.State{"failure": rollout.Red, "pending": rollout.Waiting} {
 		s.out.statuses = state
@@ -132,7 +135,7 @@ func TestStandsOfAFollower(t *testing.T) {
 		r.Has = func(f *fleet.Fleet) bool { _, err := f.ReadFile("docs.txt"); return err == nil }
 	}), rollout.Waiting, "`sluice hydrate --push`")
 	s.hydrateThe("dev")
-	s.is("not recorded", s.stands("dev-1", "", nil), rollout.Unknown, "no environment after dev has recorded")
+	s.is("not recorded", s.stands("dev-1", "", nil), rollout.Unknown, "prod has not recorded that dev is healthy")
 	s.look(nil)
 	s.is("not baked", s.stands("dev-1", "", nil), rollout.Waiting, "dev-1 bakes until")
 	s.now = s.now.Add(2 * time.Hour)
@@ -141,4 +144,49 @@ func TestStandsOfAFollower(t *testing.T) {
 	s.look(nil)
 	s.is("red", s.stands("dev-1", "", nil), rollout.Red, "sync is failure")
 	s.is("red, by the record", s.stands("dev-1", "", func(r *promote.StandingRequest) { r.Adapters.Statuses = nil }), rollout.Red, "dev is red, as prod records")
+}
+
+// Each environment after a follower has to say that it is healthy: one that judges by other statuses may find it red.
+func TestStandsOfAFollowerOfSeveral(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual, bake: 1h")
+	s.look(nil)
+	s.now = s.now.Add(2 * time.Hour)
+	st := s.stands("dev-1", "", nil)
+	s.is("one environment after it", st, rollout.Green, "")
+	if !st.Blind {
+		t.Error("no status is declared, and something tells the health")
+	}
+	text := s.Read("sluice.yaml")
+	s.Write("sluice.yaml", strings.TrimRight(text, "\n")+"\n    - {name: edge, after: [dev], promotion: {mode: manual, bake: 1h, health: {commitStatuses: [sync]}}}\n")
+	s.Commit("another one after dev")
+	s.is("another one after it", s.stands("dev-1", "", func(r *promote.StandingRequest) { r.Adapters.Statuses = nil }), rollout.Unknown,
+		"edge has not recorded that dev is healthy")
+}
+
+// A state that was never healthy is no part of the bake: it begins when the hotfix after it is healthy.
+func TestStandsAfterAHotfix(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, `mode: manual, bake: 1h, health: {commitStatuses: ["sync"]}`)
+	s.out.statuses = "success"
+	s.look(nil)
+	s.step("one")
+	s.release("one")
+	s.look(nil)
+	s.now = s.now.Add(2 * time.Hour)
+	s.look(nil)
+	s.out.statuses = "failure"
+	s.look(nil, ordered(rollout.EventPromote, "p", func(c *promote.Command) { c.Now = true }))
+	s.is("red", s.stands("prod-eu-1", "one", nil), rollout.Red, "sync is failure")
+	s.release("hotfix")
+	s.look(nil, ordered(rollout.EventPromote, "h", func(c *promote.Command) { c.Now = true }))
+	s.is("still red", s.stands("prod-eu-1", "one", nil), rollout.Red, "sync is failure")
+	s.now = s.now.Add(2 * time.Hour)
+	s.out.statuses = "success"
+	s.look(nil, ordered(rollout.EventResume, "r", nil))
+	s.look(nil)
+	s.is("just healthy", s.stands("prod-eu-1", "one", nil), rollout.Waiting, "bakes until")
+	s.now = s.now.Add(61 * time.Minute)
+	s.look(nil)
+	s.is("baked", s.stands("prod-eu-1", "one", nil), rollout.Green, "")
 }

@@ -267,13 +267,14 @@ func (f *upgradeFinder) wanted(ctx context.Context, trunk gitstore.Commit, minor
 	return nil
 }
 
-// progress counts the clusters of an upgrade: those that are to have the version, and those that got it.
+// progress counts the clusters of an upgrade: those that are to have the version, also on the way to a newer one, and
+// those that got it.
 func (f *upgradeFinder) progress(u *Upgrade, got map[string]time.Time) {
 	last := time.Time{}
 	for _, c := range f.clusters {
 		one := f.list[c.Name]
 		at, was := got[c.Name]
-		wants := minorOf(one.Wants) == u.Minor
+		wants := minorOf(one.Wants) == u.Minor || one.Behind() && fleet.OlderMinor(one.Runs, u.Minor) && !fleet.OlderMinor(one.Wants, u.Minor)
 		if !wants && !was {
 			continue
 		}
@@ -309,11 +310,14 @@ func (f *upgradeFinder) toil(u *Upgrade, past []HistoryEntry, now time.Time) {
 	}
 	u.Partial = len(past) == upgradeStates && past[len(past)-1].At.After(from) || u.Since.IsZero()
 	last := ""
+	var ran []string // source commits of the state before
 	for _, h := range slices.Backward(past) {
-		asked := h.asked()
-		again := asked != "" && asked == last
+		asked, again := h.asked(), false
 		if h.Command == nil {
-			last = asked
+			commits := h.Source.Commits()
+			brings := slices.ContainsFunc(commits, func(c string) bool { return !slices.Contains(ran, c) })
+			again = asked != "" && asked == last && !brings
+			last, ran = asked, commits
 		}
 		switch {
 		case h.At.Before(from) || h.At.After(until):
@@ -327,7 +331,7 @@ func (f *upgradeFinder) toil(u *Upgrade, past []HistoryEntry, now time.Time) {
 }
 
 // asked identifies the command of a person that made a state; "" if nobody asked. One promotion of several waves makes
-// several states, one after another, with the same trailers.
+// several states, one after another, with the same trailers. The first of them has the source commits of all.
 func (e HistoryEntry) asked() string {
 	by := e.trailer(branch.TrailerBy)
 	if e.Command != nil || by == "" {

@@ -15,6 +15,7 @@ type kubernetes struct {
 	Upgrades     []promote.Upgrade
 	Behind       []promote.ClusterVersion
 	More         int // clusters that are behind and not listed
+	Unknown      int // clusters whose version is not known, and that the trunk wants one of
 }
 
 const mostBehind = 500 // clusters that the page lists
@@ -23,8 +24,11 @@ func newKubernetes(f *Fleet) *kubernetes {
 	out := &kubernetes{Upgrades: f.Versions.Upgrades}
 	out.Environments, out.Rows = f.Versions.Matrix()
 	for _, c := range f.Versions.Clusters {
-		if c.Behind() {
+		switch {
+		case c.Behind():
 			out.Behind = append(out.Behind, c)
+		case c.Runs == "" && c.Wants != "":
+			out.Unknown++
 		}
 	}
 	if out.More = len(out.Behind) - mostBehind; out.More > 0 {

@@ -30,10 +30,14 @@ func TestKubernetesPage(t *testing.T) {
 	if !strings.Contains(text(all["index.html"]), "Kubernetes") {
 		t.Error("the pages do not lead to it")
 	}
+	d.repo.Git("branch", "-D", "env/prod")
+	got = text(pagesOf(t, d.read(t))["kubernetes.html"])
+	if !strings.Contains(got, "Kubernetes: 2 clusters behind the trunk, 3 clusters of unknown version") {
+		t.Errorf("clusters of unknown version count as up to date:\n%s", got)
+	}
 	d.repo.Write("clusters/classes.yaml", strings.ReplaceAll(class, "kubeVersion: 1.33.2", ""))
 	d.repo.Commit("no versions")
 	f = d.read(t)
-	f.Versions = nil
 	names := pagesOf(t, f)
 	if _, ok := names["kubernetes.html"]; ok || slices.Contains(f.Labels, "kubernetes") {
 		t.Error("there is a page without versions")

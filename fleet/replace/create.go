@@ -91,6 +91,12 @@ func (c *creation) check() (*fleet.Cluster, error) {
 		return nil, fmt.Errorf("%s gets no traffic, because its label %s is %s: there is nothing to move (declare the new cluster, and retire the old one)",
 			c.old, traffic.Label, traffic.StandbyValue())
 	}
+	for _, t := range c.fleet.TargetsOf(o) {
+		if d := t.App.Describes(); d != nil {
+			return nil, fmt.Errorf("the app %s on %s describes the cluster %s: on %s too, two management clusters would manage it, and a sync tool that prunes deletes it when its objects leave %[2]s (declare a management cluster yourself, and move the objects with `clusterctl move`)",
+				t.App.Declared(), c.old, d.Name, c.new)
+		}
+	}
 	return o, nil
 }
 

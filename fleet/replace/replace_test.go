@@ -243,16 +243,20 @@ func TestRefusals(t *testing.T) {
 		old, new string
 		want     string
 	}{
-		"unknown":               {nil, Create, "x", "b", "the fleet has no cluster x"},
-		"the new one exists":    {nil, Create, "a", "z", "the cluster z exists in clusters/z.yaml"},
-		"frozen":                {cluster(", labels: {traffic: live}", ", state: frozen"), Create, "a", "b", "the cluster a is not active"},
-		"no traffic to move":    {cluster(", labels: {traffic: standby}", ""), Create, "a", "b", "a gets no traffic, because its label traffic is standby"},
-		"no declared traffic":   {in("sluice.yaml", base+"kind: Fleet\nmetadata: {name: tiny}\nspec: {environments: [{name: dev}]}\n"), Create, "a", "b", "sluice.yaml has no spec.traffic, so b would get everything at once"},
-		"replaced by another":   {in("clusters/c.yaml", base+"kind: Cluster\nmetadata: {name: c, labels: {traffic: standby}}\nspec: {environment: dev, replaces: a}\n"), Create, "a", "b", "the cluster c replaces a already"},
-		"the file is taken":     {in("clusters/b.yaml", base+"kind: ClusterClass\nmetadata: {name: b}\nspec: {}\n"), Create, "a", "b", "clusters/b.yaml exists, and does not declare the cluster b"},
-		"a selector of one":     {in("apps/web/app.yaml", base+"kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {matchLabels: {cluster: a}}\n  source: {manifests: {path: m}}\n"), Create, "a", "b", "apps/web/app.yaml:6: the selector has matchLabels with cluster: a"},
-		"labels of an anchor":   {cluster(", labels: &l {traffic: live}", ""), Create, "a", "b", "clusters/a.yaml: 3:29: metadata.labels is an anchor"},
-		"a missing version":     {map[string]string{"versions/a": "1", "versions/z": "1", "apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {chart: web, repo: \"https://example.com\", versionFrom: {file: \"versions/${cluster.name}\"}}}}\n"}, Create, "a", "b", "versions/b"},
+		"unknown":             {nil, Create, "x", "b", "the fleet has no cluster x"},
+		"the new one exists":  {nil, Create, "a", "z", "the cluster z exists in clusters/z.yaml"},
+		"frozen":              {cluster(", labels: {traffic: live}", ", state: frozen"), Create, "a", "b", "the cluster a is not active"},
+		"no traffic to move":  {cluster(", labels: {traffic: standby}", ""), Create, "a", "b", "a gets no traffic, because its label traffic is standby"},
+		"no declared traffic": {in("sluice.yaml", base+"kind: Fleet\nmetadata: {name: tiny}\nspec: {environments: [{name: dev}]}\n"), Create, "a", "b", "sluice.yaml has no spec.traffic, so b would get everything at once"},
+		"replaced by another": {in("clusters/c.yaml", base+"kind: Cluster\nmetadata: {name: c, labels: {traffic: standby}}\nspec: {environment: dev, replaces: a}\n"), Create, "a", "b", "the cluster c replaces a already"},
+		"the file is taken":   {in("clusters/b.yaml", base+"kind: ClusterClass\nmetadata: {name: b}\nspec: {}\n"), Create, "a", "b", "clusters/b.yaml exists, and does not declare the cluster b"},
+		"a selector of one":   {in("apps/web/app.yaml", base+"kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {matchLabels: {cluster: a}}\n  source: {manifests: {path: m}}\n"), Create, "a", "b", "apps/web/app.yaml:6: the selector has matchLabels with cluster: a"},
+		"labels of an anchor": {cluster(", labels: &l {traffic: live}", ""), Create, "a", "b", "clusters/a.yaml: 3:29: metadata.labels is an anchor"},
+		"a missing version":   {map[string]string{"versions/a": "1", "versions/z": "1", "apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {chart: web, repo: \"https://example.com\", versionFrom: {file: \"versions/${cluster.name}\"}}}}\n"}, Create, "a", "b", "versions/b"},
+		"a management cluster": {map[string]string{
+			"clusters/w.yaml":        base + "kind: Cluster\nmetadata: {name: w, labels: {capi: aws, traffic: live}}\nspec: {environment: dev}\n",
+			"apps/workload/app.yaml": base + "kind: App\nmetadata: {name: workload}\nspec:\n  namespace: clusters\n  placement: {matchLabels: {region: eu}}\n  forEach: {clusters: {matchLabels: {capi: aws}}}\n  source: {manifests: {path: m}}\n",
+		}, Create, "a", "b", "the app workload on a describes the cluster w: on b too, two management clusters would manage it"},
 		"retired at once":       {in("clusters/b.yaml", base+"kind: Cluster\nmetadata: {name: b, labels: {traffic: standby}}\nspec: {environment: dev, replaces: a}\n"), Retire, "a", "b", "gets no traffic"},
 		"a step that is behind": {in("clusters/b.yaml", base+"kind: Cluster\nmetadata: {name: b, labels: {traffic: live}}\nspec: {environment: dev, replaces: a}\n"), Give, "a", "b", "does not bring the replacement further than shared"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/session"
+	"github.com/sluice-gitops/sluice/internal/plainhttp"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/signature"
@@ -66,7 +68,20 @@ func ReadIdentity(snapshot *gitstore.Snapshot, by fleet.ArtifactIdentity, own se
 
 func servicesOf(text []byte) (*root.SigningConfig, error) {
 	if len(text) > 0 {
-		return root.NewSigningConfigFromJSON(text)
+		out, err := root.NewSigningConfigFromJSON(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, authority := range out.FulcioCertificateAuthorityURLs() { // which get the token
+			u, err := url.Parse(authority.URL)
+			if err != nil {
+				return nil, err
+			}
+			if plainhttp.Check(u, nil) != nil {
+				return nil, fmt.Errorf("the token of this run is not sent to %s over unencrypted HTTP: use https", u.Host)
+			}
+		}
+		return out, nil
 	}
 	one := func(url string) []root.Service {
 		return []root.Service{{URL: url, MajorAPIVersion: 1, ValidityPeriodStart: time.Unix(0, 0)}}

@@ -254,6 +254,12 @@ func TestIdentity(t *testing.T) {
 			}
 			none("without a token")
 			p.own = s.by(workflow)
+			p.own.Services = []byte(strings.ReplaceAll(string(p.own.Services), s.URL, "http://fulcio.example.com"))
+			if r := p.publish(artifacts.Options{}); r.OK() || !strings.Contains(r.Unfinished, "the token of this run is not sent to fulcio.example.com") {
+				t.Errorf("with an authority without TLS: %+v", r)
+			}
+			none("with an authority without TLS")
+			p.own = s.by(workflow)
 			s.down.Store(true)
 			if r := p.publish(artifacts.Options{}); r.OK() || r.Waiting != 2 || !strings.Contains(r.Unfinished, "artifacts cannot be signed now") {
 				t.Errorf("while Fulcio is down: %+v", r)

@@ -3,6 +3,7 @@ package idtoken
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +32,7 @@ const maxToken = 64 << 10
 //   - ACTIONS_ID_TOKEN_REQUEST_URL and ACTIONS_ID_TOKEN_REQUEST_TOKEN of GitHub Actions, which a job has with the
 //     permission id-token: write (https://docs.github.com/en/actions/reference/security/oidc).
 //
+// It refuses a token for another audience, such as that of a Kubernetes API server: whoever gets it could use it there.
 // Errors hold no token.
 func Source(getenv func(string) string) func(ctx context.Context) (string, error) {
 	if file := getenv("SLUICE_SIGSTORE_TOKEN_FILE"); file != "" {
@@ -58,12 +61,36 @@ func read(file string) (string, error) {
 	return checked(strings.TrimSpace(string(data)), "SLUICE_SIGSTORE_TOKEN_FILE")
 }
 
-// checked returns a token that has the form of one.
+// checked returns a token that has the form of one and is for Sigstore.
 func checked(token, where string) (string, error) {
-	if len(token) > maxToken || strings.Count(token, ".") != 2 || strings.ContainsAny(token, " \t\r\n") {
+	parts := strings.Split(token, ".")
+	if len(token) > maxToken || len(parts) != 3 || strings.ContainsAny(token, " \t\r\n") {
 		return "", fmt.Errorf("%s has no token in the form of a JWT", where)
 	}
+	var claims struct {
+		Audience audiences `json:"aud"`
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(text, &claims) != nil {
+		return "", fmt.Errorf("%s has no token in the form of a JWT", where)
+	}
+	if !slices.Contains(claims.Audience, audience) {
+		return "", fmt.Errorf("%s has a token for another audience than %s, which is sent nowhere: request one for it", where, audience)
+	}
 	return token, nil
+}
+
+// audiences is the claim aud, which is one text or a list (https://www.rfc-editor.org/rfc/rfc7519#section-4.1.3).
+type audiences []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *audiences) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*a = audiences{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(a))
 }
 
 // request asks GitHub for a token.

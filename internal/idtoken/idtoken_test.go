@@ -1,6 +1,7 @@
 package idtoken_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,7 +12,10 @@ import (
 	"github.com/sluice-gitops/sluice/internal/idtoken"
 )
 
-const jwt = "eyJh.eyJz.c2ln"
+// tokenFor is an unsigned token with a claim aud, as JSON.
+func tokenFor(aud string) string {
+	return "eyJh." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":`+aud+`,"sub":"s3cret"}`)) + ".c2ln"
+}
 
 func source(t *testing.T, env map[string]string) func() (string, error) {
 	t.Helper()
@@ -26,6 +30,7 @@ func TestSource(t *testing.T) {
 	if source(t, nil) != nil || source(t, map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x"}) != nil {
 		t.Error("an environment without a token has one")
 	}
+	jwt, first, second := tokenFor(`"sigstore"`), tokenFor(`["other","sigstore"]`), tokenFor(`["sigstore"]`)
 	answer, status := `{"value":"`+jwt+`"}`, http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("audience") != "sigstore" || r.URL.Query().Get("a") != "b" || r.Header.Get("Authorization") != "Bearer s3cret" {
@@ -42,16 +47,20 @@ func TestSource(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("first.token.x\n")
+	write(first + "\n")
 	for name, c := range map[string]struct {
 		env        map[string]string
 		want, fail string
 	}{
 		"GitHub":             {actions, jwt, ""},
 		"GitLab":             {map[string]string{"SIGSTORE_ID_TOKEN": jwt}, jwt, ""},
-		"a file":             {map[string]string{"SLUICE_SIGSTORE_TOKEN_FILE": file, "SIGSTORE_ID_TOKEN": jwt}, "first.token.x", ""},
+		"a file":             {map[string]string{"SLUICE_SIGSTORE_TOKEN_FILE": file, "SIGSTORE_ID_TOKEN": jwt}, first, ""},
 		"no file":            {map[string]string{"SLUICE_SIGSTORE_TOKEN_FILE": file + ".not"}, "", "no such file"},
 		"no token":           {map[string]string{"SIGSTORE_ID_TOKEN": "s3cret"}, "", "SIGSTORE_ID_TOKEN has no token in the form of a JWT"},
+		"another audience":   {map[string]string{"SIGSTORE_ID_TOKEN": tokenFor(`"https://kubernetes.default.svc"`)}, "", "another audience than sigstore"},
+		"other audiences":    {map[string]string{"SIGSTORE_ID_TOKEN": tokenFor(`["a","b"]`)}, "", "another audience"},
+		"a strange audience": {map[string]string{"SIGSTORE_ID_TOKEN": tokenFor(`{"sigstore":1}`)}, "", "no token"},
+		"no claims":          {map[string]string{"SIGSTORE_ID_TOKEN": "a.b.c"}, "", "no token"},
 		"two lines":          {map[string]string{"SIGSTORE_ID_TOKEN": "a.b\n.c"}, "", "no token"},
 		"a long token":       {map[string]string{"SIGSTORE_ID_TOKEN": "a.b." + strings.Repeat("c", 1<<17)}, "", "no token"},
 		"no URL":             {map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "::", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "s3cret"}, "", "not a URL"},
@@ -72,8 +81,8 @@ func TestSource(t *testing.T) {
 		}
 	}
 	get := source(t, map[string]string{"SLUICE_SIGSTORE_TOKEN_FILE": file})
-	write("second.token.x")
-	if got, err := get(); got != "second.token.x" {
+	write(second)
+	if got, err := get(); got != second {
 		t.Errorf("a token that changed: %q, %v", got, err)
 	}
 	for _, bad := range []string{``, `{}`, `{"value":7}`, `{"value":"` + strings.Repeat("a", 1<<17) + `"}`} {

@@ -214,7 +214,7 @@ func (x *replacement) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.out.Message, x.out.Files, x.out.Notes = change.Message, slices.Sorted(maps.Keys(change.Files)), change.Notes
+	x.out.Message, x.out.Files, x.out.Notes = change.Message, slices.Sorted(maps.Keys(change.Files)), append(x.out.Notes, change.Notes...)
 	if x.out.Removes, err = x.removes(ctx, change.Fleet); err != nil {
 		return err
 	}
@@ -323,11 +323,8 @@ func (x *replacement) ready(ctx context.Context) (bool, error) {
 	if _, ok := x.fleet.Cluster(x.out.Old); ok && x.out.Step != replace.Take {
 		asked = append(asked, promote.StandingRequest{Request: request, Cluster: x.out.Old, Has: has})
 	}
-	if x.out.Phase == replace.Drained || x.out.Phase == replace.Frozen || x.out.Phase == replace.Retired {
+	if x.out.Phase == replace.Frozen || x.out.Phase == replace.Retired {
 		asked[len(asked)-1].Has = func(*fleet.Fleet) bool { return true } // it runs what it had, or nothing
-	}
-	if x.out.Phase == replace.Drained {
-		asked[len(asked)-1].Has = has
 	}
 	if x.out.Step == replace.Done {
 		asked[0].Health = false
@@ -340,6 +337,10 @@ func (x *replacement) ready(ctx context.Context) (bool, error) {
 		if st.State != rollout.Green {
 			x.waits(st.State, st.Until, "%s", safetext.Line(st.Reason))
 			return false, nil
+		}
+		if st.Blind {
+			x.out.Notes = append(x.out.Notes, fmt.Sprintf("nothing tells whether %s is healthy, because no commit statuses and no checks are declared for %s: look at it before you commit",
+				st.Cluster, st.Environment))
 		}
 	}
 	return x.described(ctx)
