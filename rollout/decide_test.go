@@ -136,6 +136,44 @@ func TestHotfixOfFailure(t *testing.T) {
 	}
 }
 
+// While a person's --now with another commit waits, what it replaces goes to no other cluster, also if the failure passes:
+// the failure halts nothing then.
+func TestHotfixHoldsTheFailed(t *testing.T) {
+	t.Parallel()
+	s := prod(fleet.Promotion{
+		Mode: "auto", Health: fleet.Health{CommitStatuses: []string{"flux"}},
+		Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}},
+		Rights: []fleet.Rights{
+			{Verbs: []string{"promote"}, Roles: []string{"write"}}, {Verbs: []string{"now"}, Users: []string{"mia"}, SecondPerson: true},
+		},
+	}, behind("a", nil), behind("b", nil))
+	if moved, _ := step(t, &s); len(moved) != 1 {
+		t.Fatalf("the canary: %v", moved)
+	}
+	s.Clusters[0].Statuses = []rollout.Status{{Name: "flux", State: "failure"}}
+	s.Now = s.Now.Add(time.Minute)
+	if _, d := step(t, &s); d.Record.Halt == nil {
+		t.Fatal("the red canary halts nothing")
+	}
+	s.Trunk = append(s.Trunk, "c3")
+	s.Before[0].Source = rollout.Source{Commit: "c3"}
+	next, err := rollout.Apply(s.Record, rollout.Event{
+		Kind: rollout.EventPromote, By: "mia", At: s.Now, Now: true, Reason: "a hotfix", Source: rollout.Source{Commit: "c3"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Record = next
+	s.Candidate = &rollout.Candidate{Source: rollout.Source{Commit: "c3"}, Tree: "t3", Base: "x2", Policy: rollout.Green}
+	for _, state := range []string{"failure", "success"} {
+		s.Clusters[0].Statuses[0].State = state
+		s.Now = s.Now.Add(time.Minute)
+		if moved, d := step(t, &s); len(moved) != 0 || len(d.Actions) > 0 && d.Actions[0].Kind != rollout.Nothing {
+			t.Errorf("%s: %v moved, %+v", state, moved, d.Actions)
+		}
+	}
+}
+
 // Without statuses and checks, a pause separates the steps of a wave.
 func TestStepsSettle(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,12 @@ func (x *rollout) progress() (*Action, error) {
 				continue
 			}
 			x.d.WaveGates = append(x.rolloutGates.waveGates(i), x.rolloutGates.settleGate(w, j))
+			if x.overtaken() && p.Current > 0 {
+				x.d.WaveGates = append(x.d.WaveGates, Gate{
+					Name: GateProgress, State: Waiting, Since: x.rec.Request.asked(),
+					Reason: fmt.Sprintf("--now of %s comes first", x.rec.Request.Source),
+				})
+			}
 			if free := x.movable(next); len(free) > 0 {
 				next = free
 			} else { // it does not move, and later steps wait
@@ -101,7 +107,8 @@ func (x *rollout) failure() (bool, error) {
 }
 
 // overtaken reports whether a person asked, with --now, for another commit than the one that the rollout brings: a hotfix
-// repairs what failed, and must not be stopped by the failure. Until it lands, no wave moves while the health is red.
+// repairs what failed, and must not be stopped by the failure. Until it lands, what it replaces goes to no other wave: a
+// failure that passes would leave no trace.
 func (x *rollout) overtaken() bool {
 	q := x.rec.Request
 	return q != nil && q.Now && q.Renders == "" && !q.Source.Equal(x.rec.Progress.Source) && x.p.OnFailure != "rollback"
