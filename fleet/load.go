@@ -121,6 +121,7 @@ type Loader struct {
 	Importer Importer     // reads the entries of spec.import; nil makes them errors
 	Mounts   Mounts       // reads other repositories; nil makes targets that need one fail
 	Detect   bool         // asks the importer for a sluice.yaml where the tree has none
+	Trunk    string       // of such a repository; "" is that of every fleet which names none
 	Assumed  Capabilities // of every cluster: the version instead of its own, and APIs beyond its own
 	Raised   *Raise       // of clusters with an older version; nil raises none
 	// Output is a place in a registry, such as oci://registry.example.com/gitops, that replaces spec.output.repository and
@@ -139,7 +140,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	}
 	linked := &linkTree{Tree: tree, reads: &readFiles{names: map[string]bool{}}}
 	l := loader{
-		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed, raised: o.Raised, output: o.Output,
+		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, trunk: o.Trunk, assumed: o.Assumed, raised: o.Raised, output: o.Output,
 		tree: linked, cache: cache,
 		fleet: &Fleet{
 			tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{},
@@ -199,6 +200,7 @@ type loader struct {
 	importer     Importer
 	mounts       Mounts
 	detect       bool
+	trunk        string // of a detected fleet
 	assumed      Capabilities
 	output       string
 	raised       *Raise
@@ -292,6 +294,9 @@ func (l *loader) readFleet(ctx context.Context) bool {
 		}
 	}
 	l.fleet.Spec.Output = l.fleet.Spec.Output.at(l.output)
+	if l.fleet.Detected {
+		l.fleet.Spec.Trunk = l.trunk
+	}
 	if l.file.value == nil {
 		if len(decoded.problems) == 0 {
 			l.problems = append(l.problems, Problem{

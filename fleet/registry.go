@@ -30,6 +30,9 @@ const (
 // LabelCluster is the label that every cluster has with its own name.
 const LabelCluster = "cluster"
 
+// DefaultTrunk is the trunk of a fleet that names none.
+const DefaultTrunk = "main"
+
 // LayerGlobal is the layer that comes before all others, for every target.
 const LayerGlobal = "global"
 
@@ -46,7 +49,7 @@ func (fc fleetChecks) all() {
 	spec, doc := &fc.fleet.Spec, fc.file
 	fc.checkName(doc, fc.fleet.Name, "metadata", "name")
 	if spec.Trunk == "" {
-		spec.Trunk = "main"
+		spec.Trunk = DefaultTrunk
 	}
 	seen := map[string]bool{}
 	for i, layer := range spec.Layers {

@@ -61,6 +61,30 @@ func (s *Store) RefNames(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
+// DefaultBranch returns the name of the default branch of the remote origin as the clone knows it; without that, the first of
+// main and master that the repository has; "" if it has neither.
+func (s *Store) DefaultBranch(ctx context.Context) string {
+	const head, prefix = "refs/remotes/origin/HEAD", "refs/remotes/origin/"
+	if s.dir == "" {
+		return ""
+	}
+	if data, err := os.ReadFile(filepath.Join(s.dir, filepath.FromSlash(head))); err == nil { // a symbolic ref is never packed
+		if name, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "ref: "+prefix); ok {
+			return name
+		}
+	}
+	names, err := s.RefNames(ctx)
+	if err != nil {
+		return "" // reading a commit reports it
+	}
+	for _, name := range []string{"main", "master"} {
+		if slices.Contains(names, name) || slices.Contains(names, "origin/"+name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // refs reads the refs of a folder of refs/ and all packed refs, by their full names.
 func (l *localBranches) refs(ctx context.Context, folder string) (map[string]Hash, error) {
 	if l.store.dir == "" {

@@ -44,7 +44,8 @@ type Config struct {
 	Version  string // version of Sluice, for the trailer
 	Signer   gitstore.Signer
 	Progress Progress
-	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
+	Detect   bool   // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
+	Trunk    string // of such a repository; "" if it is not known
 	// Pins resolves charts that sluice.lock lacks; nil: they are errors. For verbs that write nothing.
 	Pins source.Pinner
 	// Commits fetches commits of other repositories that nobody declares; nil: see source.Reader.Fetching.
@@ -81,7 +82,7 @@ func New(c Config) *Hydrator {
 		sources.Alone(c.Only...)
 	}
 	if c.Detect {
-		sources.Detecting()
+		sources.Detecting(c.Trunk)
 	}
 	if c.Imports != nil {
 		sources.Remembering(c.Imports)

@@ -157,6 +157,18 @@ const (
 	guess          = " # a guess: write what `kubectl version` prints as the server's version, or see `sluice capabilities`"
 )
 
+// WithTrunk returns a sluice.yaml that Detect wrote, with the name of the trunk, unless that is the default.
+func WithTrunk(text []byte, trunk string) []byte {
+	if trunk == "" || trunk == fleet.DefaultTrunk {
+		return text
+	}
+	quoted, err := yaml.Marshal(trunk)
+	if err != nil {
+		return text // not possible: it is a string
+	}
+	return append(bytes.TrimRight(text, "\n"), fmt.Sprintf("\n  trunk: %s", quoted)...) // spec is the last key
+}
+
 // WithKubeVersion returns a sluice.yaml that Detect wrote, with a version in place of those that it guessed.
 func WithKubeVersion(text []byte, version string) []byte {
 	return bytes.ReplaceAll(text, []byte(guessedVersion+guess), []byte("kubeVersion: "+version))

@@ -389,6 +389,26 @@ func TestRegoOfSeveralClusters(t *testing.T) {
 	}
 }
 
+// Policies from before Rego v1, as conftest's of many repositories, work beside newer ones. What is neither is a mistake of v1,
+// and older modules may call no more than newer ones.
+func TestOlderRego(t *testing.T) {
+	const old = "package main\n\nimport data.helper\n\ndeny[msg] {\n  helper.is_deployment\n  not input.metadata.labels.team\n  msg = sprintf(\"%s has no team\", [input.metadata.name])\n}\n"
+	e := load(t, map[string]string{
+		"policy/old.rego":    old,
+		"policy/helper.rego": "package helper\n\nis_deployment if input.kind == \"Deployment\"\n",
+	})
+	want(t, check(t, e, subject(t, "prod", deployment)), "error main.deny Deployment")
+	for text, want := range map[string]string{
+		"package main\n\ndeny[msg] { msg := }\n":                                                           "unexpected } token",
+		"package main\n\ndeny[msg] {\n  msg := http.send({\"method\": \"get\", \"url\": \"x\"}).body\n}\n": "http.send is not allowed",
+	} {
+		_, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": text}), policy.Options{Now: day()})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestRegoThatFails(t *testing.T) {
 	e := load(t, map[string]string{"policy/x.rego": "package main\ndeny contains msg if { msg := sprintf(\"%d\", [to_number(input.kind)]) }\n"})
 	want(t, check(t, e, subject(t, "prod", deployment)), "error policy-error Deployment")

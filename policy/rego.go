@@ -57,10 +57,7 @@ func loadRego(ctx context.Context, files []File, parameters map[string]any, o Op
 	limitBuiltins()
 	var problems, refused Problems
 	for _, f := range files {
-		// Annotations contain the titles of rules. Schemas in annotations are not loaded, because the compiler does
-		// not use them for type checks.
-		m, err := ast.ParseModuleWithOpts(f.Name, string(f.Data),
-			ast.ParserOptions{RegoVersion: ast.RegoV1, ProcessAnnotation: true})
+		m, err := parseRego(f)
 		if err != nil {
 			problems = append(problems, regoErrors(err)...)
 			continue
@@ -82,6 +79,22 @@ func loadRego(ctx context.Context, files []File, parameters map[string]any, o Op
 		return r, nil
 	}
 	return r, r.prepare(ctx, compiler, max(1, min(o.Parallel, runtime.GOMAXPROCS(0))))
+}
+
+// parseRego parses a module as Rego v1, or as Rego v0 if it is that: conftest's policies of many repositories are. Mistakes are
+// those of v1.
+func parseRego(f File) (*ast.Module, error) {
+	// Annotations contain the titles of rules. Schemas in annotations are not loaded, because the compiler does not use
+	// them for type checks.
+	o := ast.ParserOptions{RegoVersion: ast.RegoV1, ProcessAnnotation: true}
+	m, err := ast.ParseModuleWithOpts(f.Name, string(f.Data), o)
+	if err != nil {
+		o.RegoVersion = ast.RegoV0
+		if old, older := ast.ParseModuleWithOpts(f.Name, string(f.Data), o); older == nil {
+			return old, nil
+		}
+	}
+	return m, err
 }
 
 // compileProblems returns the compiler's errors, except those about calls that are already refused.

@@ -111,7 +111,7 @@ func (p *parent) withoutFleet(ctx context.Context, tree gitstore.Hash) bool {
 func taskOf(s *session.Session) workerTask {
 	return workerTask{
 		Version: s.Runtime.Version, Now: s.Runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs,
-		Alone: s.Runtime.Untrusted, Only: s.Only,
+		Alone: s.Runtime.Untrusted, Only: s.Only, Trunk: s.Trunk,
 	}
 }
 

@@ -54,6 +54,7 @@ type workerTask struct {
 	Place   string // of the branches, for messages
 	Jobs    int
 	Detect  bool            // accept a repository of another tool without sluice.yaml
+	Trunk   string          // of such a repository
 	Alone   bool            // the fleet may not take content from other repositories; see hydrate.Config.Alone
 	Only    []source.Pinned // see hydrate.Config.Only
 	Trust   *source.Trust   // signers of charts, of the trunk
@@ -128,7 +129,7 @@ func (t *workerTask) session(ask worker.Ask) (*session.Session, error) {
 	config := hydrate.Config{
 		Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask},
 		Pins: askedPins{ask}, Commits: askedCommits{ask}, Jobs: t.Jobs, Version: t.Version,
-		Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect,
+		Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect, Trunk: t.Trunk,
 	}
 	runtime := session.Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}, Images: askedImages{ask}}
 	return session.InWorker(config, runtime, func(ctx context.Context, input []byte) ([]byte, error) {

@@ -20,8 +20,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -196,8 +198,34 @@ func Open(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) 
 	if err != nil {
 		return nil, err
 	}
-	s.wire(o, progress)
+	s.wire(o, s.defaultBranch(ctx, o), progress)
 	return s, nil
+}
+
+// defaultBranch returns the default branch of a repository of another tool, which names none itself; "" if it is not known.
+func (s *Session) defaultBranch(ctx context.Context, o Options) string {
+	if !o.Detect {
+		return ""
+	}
+	if !s.url {
+		return s.Store.DefaultBranch(ctx)
+	}
+	remote, err := s.Store.Remote(o.Repo, s.Runtime.Git)
+	if err != nil {
+		return "" // reading a commit reports it, and so below
+	}
+	const head = "HEAD"
+	refs, err := remote.List(ctx, head, "")
+	if err != nil || refs[head].IsZero() {
+		return ""
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(refs)), func(name string) bool { return name == head || refs[name] != refs[head] })
+	for _, usual := range []string{fleet.DefaultTrunk, "master"} {
+		if slices.Contains(names, usual) {
+			return usual
+		}
+	}
+	return strings.Join(names[:min(1, len(names))], "")
 }
 
 // OpenFolder opens a folder that need not be a repository. If it is not, the session keeps objects in memory.
@@ -207,7 +235,7 @@ func OpenFolder(ctx context.Context, r Runtime, o Options, progress hydrate.Prog
 		store = gitstore.OpenMemory()
 	}
 	s := &Session{Runtime: r, Store: store}
-	s.wire(o, progress)
+	s.wire(o, s.defaultBranch(ctx, o), progress)
 	return s, nil
 }
 
@@ -220,7 +248,7 @@ func InWorker(c hydrate.Config, r Runtime, judgeOwn ownpolicy.Judge) *Session {
 	}
 }
 
-func (s *Session) wire(o Options, progress hydrate.Progress) {
+func (s *Session) wire(o Options, trunk string, progress hydrate.Progress) {
 	if s.key = s.Runtime.Fingerprint; len(s.key) == 0 {
 		s.key = []byte(rand.Text())
 	}
@@ -264,7 +292,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		Pins: pins, Commits: commits, Mirror: mirrored,
 		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r,
 		Archives: archives, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
-		Detect: o.Detect, Assumed: o.Assumed, Output: o.Output, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted,
+		Detect: o.Detect, Trunk: trunk, Assumed: o.Assumed, Output: o.Output, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted,
 		Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
 	})
 }

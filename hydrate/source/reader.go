@@ -66,10 +66,10 @@ func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *R
 }
 
 // Detecting makes the reader accept a repository of Flux or Argo CD objects without sluice.yaml, and treat it as
-// `sluice import --detect` prints it. It returns the reader. Call it before any other method, and only for verbs that
-// write nothing, because nobody has confirmed that the repository is a fleet.
-func (r *Reader) Detecting() *Reader {
-	r.loader.Detect = true
+// `sluice import --detect` prints it. trunk is its default branch; "" if that is not known. It returns the reader. Call it
+// before any other method, and only for verbs that write nothing, because nobody has confirmed that the repository is a fleet.
+func (r *Reader) Detecting(trunk string) *Reader {
+	r.loader.Detect, r.loader.Trunk = true, trunk
 	return r
 }
 

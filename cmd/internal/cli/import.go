@@ -87,6 +87,7 @@ func (i *importOptions) run(ctx context.Context, o IO) error {
 		if err != nil {
 			return err
 		}
+		text = importer.WithTrunk(text, s.Store.DefaultBranch(ctx))
 		if v := i.Assumed.KubeVersion; v != "" {
 			text = importer.WithKubeVersion(text, v)
 		}
