@@ -25,7 +25,7 @@ const (
 	maxList        = 4 << 20
 )
 
-// list maps clusters to the commits of their branches that are published.
+// list maps the keys of clusters to the commits of their branches that are published.
 type list map[string]gitstore.Hash
 
 // terms are what being published means for a list. A list of other terms says nothing.

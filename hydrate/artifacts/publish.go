@@ -101,7 +101,7 @@ const rounds = 4
 // not answer ends the run, which is no error: the result says so. Publishing again does no harm, also beside another
 // run.
 func Publish(ctx context.Context, c Config, o Options) (*Result, error) {
-	p := &publisher{Config: c, options: o, result: &Result{Artifacts: []Artifact{}}, done: map[string]Artifact{}, waves: map[string]map[string]string{}}
+	p := &publisher{Config: c, options: o, result: &Result{Artifacts: []Artifact{}}, done: map[string]Artifact{}}
 	err := p.run(ctx)
 	if ofRegistry(err) && ctx.Err() == nil {
 		p.result.Unfinished, err = err.Error(), nil
@@ -129,11 +129,20 @@ type publisher struct {
 	result  *Result
 	refs    map[string]gitstore.Hash
 	listed  list
+	waves   map[string]string // second tags of clusters; none without spec.output.oci.waveTags
 
 	mu     sync.Mutex
-	done   map[string]Artifact          // by cluster
-	denied int                          // pushes that were denied
-	waves  map[string]map[string]string // of clusters, by environment
+	done   map[string]Artifact // by cluster
+	denied int                 // pushes that were denied
+}
+
+// key names a cluster in the list: with its second tag, so that a cluster that changes its wave gets the tag of the new
+// one.
+func (p *publisher) key(cluster string) string {
+	if tag := p.waves[cluster]; tag != "" {
+		return cluster + "=" + tag
+	}
+	return cluster
 }
 
 func (p *publisher) terms() terms {
@@ -152,7 +161,10 @@ func (p *publisher) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.listed, err = readList(ctx, registry, p.tips(), p.terms()); err != nil {
+	if p.waves, err = waveTags(p.Fleet); err != nil {
+		return err
+	}
+	if p.listed, err = readList(ctx, registry, p.expected(), p.terms()); err != nil {
 		return err
 	}
 	before := maps.Clone(p.listed)
@@ -165,11 +177,11 @@ func (p *publisher) run(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), listLimit)
 		defer cancel()
 	}
-	for name := range p.listed { // clusters that are gone
-		if _, ok := p.Fleet.Cluster(name); !ok {
-			delete(p.listed, name)
-		}
+	known := map[string]bool{}
+	for _, c := range p.Fleet.Clusters {
+		known[p.key(c.Name)] = true
 	}
+	maps.DeleteFunc(p.listed, func(key string, _ gitstore.Hash) bool { return !known[key] }) // clusters that are gone
 	if err := p.listed.write(ctx, registry, p.terms()); err != nil {
 		return errors.Join(failed, fmt.Errorf("the list of published commits: %w", err))
 	}
@@ -220,6 +232,15 @@ func (p *publisher) tips() list {
 	return out
 }
 
+// expected returns the list if everything is published.
+func (p *publisher) expected() list {
+	out := list{}
+	for name, tip := range p.tips() {
+		out[p.key(name)] = tip
+	}
+	return out
+}
+
 // due returns the clusters of the run whose branches are elsewhere than the list and this run say.
 func (p *publisher) due() []*fleet.Cluster {
 	var out []*fleet.Cluster
@@ -230,7 +251,7 @@ func (p *publisher) due() []*fleet.Cluster {
 		switch {
 		case !ok || len(p.options.Clusters) > 0 && !slices.Contains(p.options.Clusters, c.Name):
 		case looked && have.Commit == tip.String():
-		case !looked && !p.options.Rebuild && p.listed[c.Name] == tip:
+		case !looked && !p.options.Rebuild && p.listed[p.key(c.Name)] == tip:
 		default:
 			out = append(out, c)
 		}
@@ -303,7 +324,7 @@ func (p *publisher) note(a Artifact, commit gitstore.Hash) {
 	}
 	p.done[a.Cluster] = a
 	if a.Status == Pushed || a.Status == Present {
-		p.listed[a.Cluster] = commit
+		p.listed[p.key(a.Cluster)] = commit
 	}
 }
 
@@ -311,16 +332,13 @@ func (p *publisher) note(a Artifact, commit gitstore.Hash) {
 func (p *publisher) forget(c *fleet.Cluster) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.listed, c.Name)
+	delete(p.listed, p.key(c.Name))
 }
 
 // bring makes a registry have the artifact of a commit, and the moving tag lead to it.
 func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, Status, error) {
 	commitTag := a.commit.Hash.String()
-	tags, err := p.moving(a.cluster)
-	if err != nil {
-		return "", "", err
-	}
+	tags := p.moving(a.cluster)
 	has, err := resolve(ctx, r, commitTag)
 	if err != nil {
 		return "", "", err
@@ -379,41 +397,40 @@ func (p *publisher) bring(ctx context.Context, r Registry, a admitted) (string, 
 }
 
 // moving returns the tags that move with the branch of a cluster. The last one is the one that clusters read.
-func (p *publisher) moving(c *fleet.Cluster) ([]string, error) {
+func (p *publisher) moving(c *fleet.Cluster) []string {
 	main := p.Fleet.ArtifactTag()
-	if p.Fleet.WaveTag(c.Environment, "") == "" {
-		return []string{main}, nil
+	if tag := p.waves[c.Name]; tag != "" {
+		return []string{tag, main}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.waves[c.Environment] == nil {
-		found, err := wavesOf(p.Fleet, c.Environment)
+	return []string{main}
+}
+
+// waveTags returns the second tags of the artifacts of a fleet, by cluster; none if they have none.
+func waveTags(f *fleet.Fleet) (map[string]string, error) {
+	out := map[string]string{}
+	for _, e := range f.Spec.Environments {
+		if f.WaveTag(e.Name, "") == "" {
+			continue
+		}
+		var members []rollout.Cluster
+		for _, c := range f.ClustersOf(e.Name) {
+			members = append(members, rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State})
+			out[c.Name] = f.WaveTag(e.Name, "")
+		}
+		if len(e.Promotion.Waves) == 0 {
+			continue
+		}
+		waves, err := rollout.Waves(e, members)
 		if err != nil {
 			return nil, err
 		}
-		p.waves[c.Environment] = found
-	}
-	return []string{p.Fleet.WaveTag(c.Environment, p.waves[c.Environment][c.Name]), main}, nil
-}
-
-// wavesOf returns the wave of each cluster of an environment, none if the environment has no waves.
-func wavesOf(f *fleet.Fleet, environment string) (map[string]string, error) {
-	out := map[string]string{}
-	e, ok := f.Environment(environment)
-	if !ok || len(e.Promotion.Waves) == 0 {
-		return out, nil
-	}
-	var members []rollout.Cluster
-	for _, one := range f.ClustersOf(environment) {
-		members = append(members, rollout.Cluster{Name: one.Name, Labels: one.Labels, State: one.State})
-	}
-	waves, err := rollout.Waves(*e, members)
-	for _, w := range waves {
-		for _, name := range w.Clusters() {
-			out[name] = w.Name
+		for _, w := range waves {
+			for _, name := range w.Clusters() {
+				out[name] = f.WaveTag(e.Name, w.Name)
+			}
 		}
 	}
-	return out, err
+	return out, nil
 }
 
 // signed reports whether a registry has what the fleet wants to be signed: anything without keys.

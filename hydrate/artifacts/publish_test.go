@@ -488,7 +488,12 @@ func TestWaveTags(t *testing.T) {
 		"    - name: dev\n      promotion: {waves: [{name: canary, clusters: {matchLabels: {cluster: dev-1}}}, {name: rest}]}\n", 1))
 	p.Commit("waves")
 	p.Git("push", "-q", "origin", "main")
-	p.want(p.publish(artifacts.Options{Rebuild: true}), "artifacts: 2 pushed")
+	p.want(p.publish(artifacts.Options{}), "artifacts: 2 pushed")
+	p.server.answer(nil)
+	p.want(p.publish(artifacts.Options{}), "")
+	if n := len(p.server.requests()); n != 1 {
+		t.Errorf("an unchanged fleet with waves costs %d requests", n)
+	}
 	if p.digest("dev-canary") != p.digest("latest") || p.digest("dev-rest") != "" {
 		t.Error("the artifact of dev-1 is not tagged by its wave")
 	}
