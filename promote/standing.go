@@ -277,6 +277,11 @@ func (v *standing) rolled(ctx context.Context, s rollout.Situation) error {
 			healthy = later(d.Record.Progress.Waves[t].Healthy, healthy)
 		}
 		since := v.since(ctx, d.Record.Ran, healthy)
+		for _, name := range v.after() { // a complete rollout records no red of its own
+			if watch := v.records.known[name].Before[v.e.Name]; watch != nil {
+				since = later(since, watch.LastRed)
+			}
+		}
 		v.baked(since, mine.Bake, string(v.e.Promotion.Bake))
 	}
 	return nil

@@ -190,3 +190,28 @@ func TestStandsAfterAHotfix(t *testing.T) {
 	s.look(nil)
 	s.is("baked", s.stands("prod-eu-1", "one", nil), rollout.Green, "")
 }
+
+// What an environment after it recorded as red begins the bake again.
+func TestStandsAfterRed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, `mode: manual, bake: 1h, health: {commitStatuses: ["sync"]}`)
+	s.Write("sluice.yaml", strings.TrimRight(s.Read("sluice.yaml"), "\n")+"\n    - {name: edge, after: [prod], promotion: {mode: manual, health: {commitStatuses: [sync]}}}\n")
+	s.Commit("edge")
+	s.hydrateThe("dev")
+	s.out.statuses = "success"
+	s.look(nil)
+	s.step("one")
+	s.release("one")
+	s.bring("p")
+	s.now = s.now.Add(2 * time.Hour)
+	s.look(nil)
+	s.is("baked", s.stands("prod-eu-1", "one", nil), rollout.Green, "")
+	s.out.statuses = "failure"
+	s.look(nil)
+	s.is("red", s.stands("prod-eu-1", "one", nil), rollout.Red, "sync is failure")
+	s.out.statuses = "success"
+	s.look(nil)
+	s.is("just healthy again", s.stands("prod-eu-1", "one", nil), rollout.Waiting, "bakes until")
+	s.now = s.now.Add(61 * time.Minute)
+	s.is("baked again", s.stands("prod-eu-1", "one", nil), rollout.Green, "")
+}
