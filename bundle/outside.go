@@ -468,9 +468,9 @@ func (o *Opened) outside(ctx context.Context, s Site) error {
 	return nil
 }
 
-// needed refuses charts that no sluice.lock of the environment's source commits names, and commits of repositories that the
-// fleet declares without a pin to them. Commits that kustomizations and objects of other tools name by their ids are in no
-// lock file: their number is bounded.
+// needed refuses charts that no sluice.lock of the environment's source commits names. Commits of other repositories are not
+// compared, since those that kustomizations and objects of other tools name by their ids are in no lock file: their number is
+// bounded.
 func (o *Opened) needed(ctx context.Context, s Site) error {
 	runs, err := branch.ReadSource(ctx, s.Store, o.Tip.Tree)
 	if err != nil {

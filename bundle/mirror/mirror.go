@@ -22,6 +22,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -51,6 +52,9 @@ type Mirror struct {
 
 // fresh is how long the branches of the places are believed to be where they were.
 const fresh = 30 * time.Second
+
+// maxBranches limits the branches of a repository that are read: whoever may push can make any number.
+const maxBranches = 100
 
 // New returns a mirror without content. The store is the one in which commits become readable. Without a clock, branches
 // are listed once.
@@ -86,29 +90,13 @@ func (m *Mirror) roots(ctx context.Context) ([]gitstore.Hash, error) {
 	if !m.listed.IsZero() && now.Sub(m.listed) < fresh {
 		return m.trees, nil
 	}
-	trees, seen := append([]gitstore.Hash{}, m.given...), map[gitstore.Hash]bool{}
+	trees := slices.Clone(m.given)
 	var errs []error
 	for _, place := range m.places {
-		refs, err := place.List(ctx, Prefix)
+		more, err := m.treesOf(ctx, place)
+		trees = append(trees, more...)
 		if err != nil {
 			errs = append(errs, err)
-			continue
-		}
-		for _, tip := range refs {
-			if seen[tip] {
-				continue
-			}
-			seen[tip] = true
-			if err := place.Fetch(ctx, tip); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			c, err := m.store.Commit(ctx, tip)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			trees = append(trees, c.Tree)
 		}
 	}
 	if ctx.Err() == nil { // a repository that cannot be read is not asked again for each file
@@ -117,14 +105,41 @@ func (m *Mirror) roots(ctx context.Context) ([]gitstore.Hash, error) {
 	return trees, errors.Join(errs...)
 }
 
-// find returns the entry at a path of two or three names.
+// treesOf returns the trees of the branches of a repository. It fetches them at once.
+func (m *Mirror) treesOf(ctx context.Context, place gitstore.Branches) (out []gitstore.Hash, err error) {
+	refs, err := place.List(ctx, Prefix)
+	if err != nil {
+		return nil, err
+	}
+	var tips []gitstore.Hash
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		if len(tips) < maxBranches && !slices.Contains(tips, refs[name]) {
+			tips = append(tips, refs[name])
+		}
+	}
+	if err := place.Fetch(ctx, tips...); err != nil {
+		return nil, err
+	}
+	for _, tip := range tips {
+		c, failed := m.store.Commit(ctx, tip)
+		if failed != nil { // the other branches count
+			err = errors.Join(err, failed)
+			continue
+		}
+		out = append(out, c.Tree)
+	}
+	return out, err
+}
+
+// find returns the entry at a path of two or three names. A tree that cannot be read hides no other.
 func (m *Mirror) find(ctx context.Context, names ...string) (gitstore.Entry, bool, error) {
 	roots, failed := m.roots(ctx)
 	for _, root := range roots {
 		e, ok, err := find(ctx, m.store, root, names...)
-		if ok || err != nil {
-			return e, ok, err
+		if ok {
+			return e, true, nil
 		}
+		failed = errors.Join(failed, err)
 	}
 	return gitstore.Entry{}, false, failed
 }
@@ -204,14 +219,13 @@ func (m *Mirror) Evidence(ctx context.Context, digest string) (*fetch.Evidence, 
 // Commit makes a commit of another repository readable in the store, and returns true, if the mirror has it with its
 // tree. With public, it looks only for one that anybody may read. It implements source.Mirror.
 func (m *Mirror) Commit(ctx context.Context, commit gitstore.Hash, public bool) (bool, error) {
+	var failed error
 	for _, dir := range []string{dirPublic, dirCommits} {
 		if public && dir != dirPublic {
 			break
 		}
 		raw, ok, err := m.find(ctx, dir, commit.String(), "commit")
-		if err != nil {
-			return false, err
-		}
+		failed = errors.Join(failed, err)
 		if !ok || raw.Mode != gitstore.ModeFile {
 			continue
 		}
@@ -227,5 +241,5 @@ func (m *Mirror) Commit(ctx context.Context, commit gitstore.Hash, public bool) 
 			return true, nil
 		}
 	}
-	return false, nil
+	return false, failed
 }

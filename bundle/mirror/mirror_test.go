@@ -127,6 +127,31 @@ func TestAMirrorChangesNothing(t *testing.T) {
 	}
 }
 
+// TestABrokenMirrorHidesNoOther holds that a branch that cannot be read hides nothing of the others, and that a call without a
+// result says so.
+func TestABrokenMirrorHidesNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := w.hash(w.w.Tree([]gitstore.Entry{{Name: "a", Mode: gitstore.ModeFile, Hash: w.blob("good")}}))
+	id, data := w.commit(good)
+	var a mirror.Additions
+	a.File(mirror.ChartFile(digest("chart")), w.blob("chart"))
+	if err := a.Commit(w.w, id, data, good, false); err != nil {
+		t.Fatal(err)
+	}
+	m := w.mirror(gitstore.Hash{1}) // which nobody has
+	if got, err := m.Chart(t.Context(), "sha256:"+digest("chart")); got != nil || err == nil {
+		t.Errorf("the chart is %q, %v", got, err)
+	}
+	m.With(w.tree(&a, gitstore.Hash{}))
+	if got, err := m.Chart(t.Context(), "sha256:"+digest("chart")); string(got) != "chart" || err != nil {
+		t.Errorf("the chart is %q, %v", got, err)
+	}
+	if ok, err := m.Commit(t.Context(), id, false); !ok || err != nil {
+		t.Errorf("the commit: %v %v", ok, err)
+	}
+}
+
 // TestAdditionsKeep holds that a mirror keeps what it has, and that equal additions are an equal tree.
 func TestAdditionsKeep(t *testing.T) {
 	t.Parallel()
