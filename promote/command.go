@@ -147,7 +147,10 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 		}
 		event.Apps = c.Apps
 		if len(c.Apps)+len(c.Workspaces) == 0 && !c.Now && event.Source.Equal(s.Running.Source) && rollout.RenderedUpstream(*s) {
-			event.Kind, event.Reason = rollout.EventRender, cmp.Or(c.Reason, "rendered again by "+s.Before[0].Name)
+			if err := checkRendered(event, s); err != nil {
+				return event, err
+			}
+			event.Kind, event.Reason = rollout.EventRender, cmp.Or(c.Reason, event.Again, "rendered again by "+s.Before[0].Name)
 			event.Source, event.Tip, err = l.running(e, s)
 			return event, err
 		}

@@ -32,9 +32,8 @@ func checkPromotion(c Command, source rollout.Source, s *rollout.Situation) erro
 func (l *commands) checkReturns(ctx context.Context, e fleet.Environment, event rollout.Event,
 	s *rollout.Situation,
 ) error {
-	if b := s.Record.Rollback; b != nil {
-		return fmt.Errorf("the rollback to %s by %s is not complete, so nobody knows yet what it holds back: promote afterwards",
-			b.To, cmp.Or(b.By, "Sluice"))
+	if err := checkRollback(s); err != nil {
+		return err
 	}
 	if event.Again != "" || len(s.Record.Holds) == 0 {
 		return nil
@@ -59,6 +58,32 @@ func (l *commands) checkReturns(ctx context.Context, e fleet.Environment, event 
 		}
 	}
 	return errors.New(requested.ReturnsText(*next))
+}
+
+// checkRendered refuses the tree that the upstream rendered again, unless it says why, after a rollback: the tree may be the one
+// that was rolled back.
+func checkRendered(event rollout.Event, s *rollout.Situation) error {
+	if err := checkRollback(s); err != nil {
+		return err
+	}
+	if event.Again != "" || len(s.Record.Holds) == 0 && !s.Running.Restores {
+		return nil
+	}
+	held := []string{fmt.Sprintf("%s was rolled back to another rendering of %s", s.Environment.Name, s.Running.Source)}
+	for _, h := range s.Record.Holds {
+		held = append(held, h.String())
+	}
+	return fmt.Errorf("%s rendered it again, which may bring back what was rolled back: %s (`%s promote %s --again REASON` brings it)",
+		s.Before[0].Name, strings.Join(held[min(len(held)-1, 1):], "; "), cmp.Or(s.CommandPrefix, "/sluice"), s.Environment.Name)
+}
+
+// checkRollback refuses a promotion while a rollback is under way.
+func checkRollback(s *rollout.Situation) error {
+	if b := s.Record.Rollback; b != nil {
+		return fmt.Errorf("the rollback to %s by %s is not complete, so nobody knows yet what it holds back: promote afterwards",
+			b.To, cmp.Or(b.By, "Sluice"))
+	}
+	return nil
 }
 
 // waveMembers returns the clusters of a wave by its name.

@@ -200,6 +200,17 @@ func TestASiteGetsWhatHomeRendersAgain(t *testing.T) {
 	s.now = s.now.Add(time.Hour)
 	s.look(nil)
 	s.same("after the rollback", "env/prod^{tree}", was+"^{tree}")
+
+	// A command brings it again only if it says so, as with commits.
+	_, refused := s.look(nil, ordered(rollout.EventPromote, "c", nil))
+	wants(t, "a promotion after the rollback", refused, "--again")
+	s.same("without --again", "env/prod^{tree}", was+"^{tree}")
+	again := ordered(rollout.EventPromote, "d", nil)
+	again.Again = "it is mended"
+	if _, refused := s.look(nil, again); len(refused) > 0 {
+		t.Fatalf("refused: %q", refused)
+	}
+	s.same("with --again", "env/prod^{tree}", "home/prod^{tree}")
 }
 
 // In mode manual, sluice promote brings it.
