@@ -166,7 +166,13 @@ type resources struct {
 	git      gitstore.Auth
 	fetcher  *fetch.Fetcher // with the credentials of the runtime that opened the session
 	mu       sync.Mutex
-	registry map[string]*ocigit.Repository // output repositories in registries, by name
+	registry map[string]leased // output repositories in registries, by name
+}
+
+// leased are branches that a session gives back.
+type leased interface {
+	gitstore.Branches
+	Close()
 }
 
 func (r *resources) close() {
@@ -256,7 +262,7 @@ func (s *Session) wire(o Options, trunk string, progress hydrate.Progress) {
 	s.Fetcher = signature.Archives{Fetcher: s.Runtime.fetcher(o.PlainHTTP)}
 	s.shared = &resources{
 		store: s.Store, exceeded: ownpolicy.NewExceeded(), git: s.Runtime.Git, fetcher: s.Fetcher.Fetcher,
-		registry: map[string]*ocigit.Repository{},
+		registry: map[string]leased{},
 	}
 	r := o.Renderer
 	if r == nil {
