@@ -8,6 +8,7 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -308,10 +309,7 @@ func (w *Session) outputPlace(ctx context.Context, tree gitstore.Hash) (repo for
 	if f == nil || f.Spec.Output.Repository == "" {
 		return w.repo.Place.Repo(), true, nil
 	}
-	if f.OutputRegistry() != "" {
-		return w.repo.Place.Repo(), false, fmt.Errorf("%w: spec.output.repository is a place in a registry, where the service keeps no branches: run sluice hydrate --push and sluice promote in CI", bot.ErrRefused)
-	}
-	return w.repo.Output(f.Spec.Output.Repository)
+	return w.repo.Output(cmp.Or(f.OutputRegistry(), f.Spec.Output.Repository))
 }
 
 // HasFleet reports whether a tree has a sluice.yaml.
