@@ -14,6 +14,8 @@ func TestAtHome(t *testing.T) {
 	own.Spec.Environments = []fleet.Environment{{Name: "dev"}, {Name: "gov", After: []string{"dev"}}}
 	homes := &fleet.Fleet{}
 	homes.Spec.Environments = []fleet.Environment{{Name: "dev"}, {Name: "stage"}, {Name: "gov", After: []string{"dev"}, Isolated: &fleet.Isolated{}}}
+	declares := &fleet.Fleet{}
+	declares.Spec.Environments = []fleet.Environment{{Name: incoming.HomeName}, {Name: "gov", After: []string{incoming.HomeName}}}
 	some := gitstore.Hash{1}
 	site := incoming.Branch("gov")
 	for name, test := range map[string]struct {
@@ -27,6 +29,7 @@ func TestAtHome(t *testing.T) {
 		"a site":                           {homes, "dev", []string{site}, "gov"},
 		"what the site is for":             {homes, "gov", []string{site}, ""},
 		"a site with a fleet of its own":   {own, "dev", []string{site}, ""},
+		"home of a site's own fleet":       {declares, incoming.HomeName, []string{site}, "gov"},
 		"home that has only another one":   {homes, "stage", []string{site, "env/dev"}, ""},
 		"home, where somebody pushed":      {homes, "dev", []string{site, incoming.LogBranch}, ""},
 		"home, where nothing was exported": {homes, "dev", []string{site, "env/dev"}, ""},
@@ -56,6 +59,8 @@ func TestSite(t *testing.T) {
 		fleet.Environment{Name: "air", After: []string{"gov"}, Isolated: isolated})
 	circle := named(fleet.Environment{Name: "gov", After: []string{"air"}, Isolated: isolated},
 		fleet.Environment{Name: "air", After: []string{"gov"}, Isolated: isolated})
+	inhabited := named(own.Spec.Environments...)
+	inhabited.Clusters = []*fleet.Cluster{{Environment: incoming.HomeName}}
 	gov, air := incoming.Branch("gov"), incoming.Branch("air")
 	for name, test := range map[string]struct {
 		fleet       *fleet.Fleet
@@ -63,19 +68,20 @@ func TestSite(t *testing.T) {
 		branches    []string
 		want        bool
 	}{
-		"a fleet without sites":                      {usual, "gov", []string{gov, "env/gov"}, false},
-		"an environment that follows the trunk":      {homes, "dev", []string{incoming.Branch("dev"), "env/dev"}, false},
-		"an environment that the fleet lacks":        {homes, "mars", []string{incoming.Branch("mars")}, false},
-		"a site with home's fleet":                   {homes, "gov", []string{gov}, true},
-		"a site that has promoted":                   {homes, "gov", []string{gov, "env/gov"}, true},
-		"a site of two":                              {homes, "air", []string{gov, air, "env/gov", "env/air"}, true},
-		"a site of the last":                         {homes, "air", []string{air, "env/air"}, true},
-		"no import":                                  {homes, "gov", []string{air}, false},
-		"a site with a fleet of its own":             {own, "gov", []string{gov, "env/gov"}, true},
-		"a fleet that has an environment named home": {own, "gov", []string{gov, "env/home"}, false},
-		"home that exported":                         {homes, "gov", []string{gov, incoming.LogBranch}, false},
-		"home before its first bundle":               {homes, "gov", []string{gov, "env/dev"}, false},
-		"home before its first bundle, both pushed":  {homes, "air", []string{gov, air, "env/dev", "env/gov"}, false},
+		"a fleet without sites":                     {usual, "gov", []string{gov, "env/gov"}, false},
+		"an environment that follows the trunk":     {homes, "dev", []string{incoming.Branch("dev"), "env/dev"}, false},
+		"an environment that the fleet lacks":       {homes, "mars", []string{incoming.Branch("mars")}, false},
+		"a site with home's fleet":                  {homes, "gov", []string{gov}, true},
+		"a site that has promoted":                  {homes, "gov", []string{gov, "env/gov"}, true},
+		"a site of two":                             {homes, "air", []string{gov, air, "env/gov", "env/air"}, true},
+		"a site of the last":                        {homes, "air", []string{air, "env/air"}, true},
+		"no import":                                 {homes, "gov", []string{air}, false},
+		"a site with a fleet of its own":            {own, "gov", []string{gov, "env/gov"}, true},
+		"a site where somebody hydrated home":       {own, "gov", []string{gov, "env/home"}, true},
+		"a fleet with clusters in home":             {inhabited, "gov", []string{gov}, false},
+		"home that exported":                        {homes, "gov", []string{gov, incoming.LogBranch}, false},
+		"home before its first bundle":              {homes, "gov", []string{gov, "env/dev"}, false},
+		"home before its first bundle, both pushed": {homes, "air", []string{gov, air, "env/dev", "env/gov"}, false},
 		"a circle": {circle, "gov", []string{gov, air, "env/gov", "env/air"}, false},
 	} {
 		refs := map[string]gitstore.Hash{}

@@ -46,21 +46,25 @@ const HomeName = "home"
 // Prefixes are the prefixes of the branches that Site and AtHome read, beside those of the fleet's outputs: none in a fleet that
 // no site has.
 func Prefixes(f *fleet.Fleet) []string {
-	if slices.ContainsFunc(f.Spec.Environments, declared) {
+	if slices.ContainsFunc(f.Spec.Environments, func(e fleet.Environment) bool { return declared(f, e) }) {
 		return []string{Prefix, LogBranch}
 	}
 	return nil
 }
 
 // declared reports whether a fleet says of an environment that bundles can bring it: it is isolated in the fleet of home, and
-// after HomeName in a fleet of the site.
-func declared(e fleet.Environment) bool {
-	return e.Isolated != nil || len(e.After) == 1 && e.After[0] == HomeName
+// after HomeName, which has no clusters, in a fleet of the site.
+func declared(f *fleet.Fleet, e fleet.Environment) bool {
+	return e.Isolated != nil || len(e.After) == 1 && isHome(f, e.After[0])
+}
+
+func isHome(f *fleet.Fleet, environment string) bool {
+	return environment == HomeName && len(f.ClustersOf(environment)) == 0
 }
 
 // Declared refuses an environment of which the fleet does not say that bundles bring it: promotions would not take them.
 func Declared(f *fleet.Fleet, environment string) error {
-	if e, ok := f.Environment(environment); !ok || !declared(*e) {
+	if e, ok := f.Environment(environment); !ok || !declared(f, *e) {
 		return fmt.Errorf("%s of this site does not say that bundles bring %s: declare the environments %s, without clusters, and %[2]s with `after: [%[3]s]`",
 			fleet.File, environment, HomeName)
 	}
@@ -78,16 +82,17 @@ func Site(f *fleet.Fleet, environment string, refs map[string]gitstore.Hash) boo
 // isSite looks at most at a number of environments, since those of a damaged fleet can come after each other in a circle.
 func isSite(f *fleet.Fleet, environment string, refs map[string]gitstore.Hash, most int) bool {
 	e, ok := f.Environment(environment)
-	if !ok || most == 0 || !declared(*e) || refs[Branch(environment)].IsZero() || !refs[LogBranch].IsZero() {
+	if !ok || most == 0 || !declared(f, *e) || refs[Branch(environment)].IsZero() || !refs[LogBranch].IsZero() {
 		return false
 	}
 	return !slices.ContainsFunc(e.After, func(before string) bool {
-		return !refs[f.EnvironmentBranch(before)].IsZero() && !isSite(f, before, refs, most-1)
+		return !isHome(f, before) && !refs[f.EnvironmentBranch(before)].IsZero() && !isSite(f, before, refs, most-1)
 	})
 }
 
 // AtHome returns the environment whose site the repository with these branches is, if another environment belongs to home:
-// the fleet is home's, because it declares the site's environment as isolated, and the other environment has no branch here.
+// the fleet is home's, because it declares the site's environment as isolated, and the other environment has no branch here; or
+// the other environment is HomeName.
 // Without that last condition, whoever may push a branch to a new home could stop its environments. It returns "" for every
 // environment that is to be written here. refs are those of Site.
 func AtHome(f *fleet.Fleet, environment string, refs map[string]gitstore.Hash) string {
@@ -95,7 +100,7 @@ func AtHome(f *fleet.Fleet, environment string, refs map[string]gitstore.Hash) s
 		return ""
 	}
 	for _, e := range f.Spec.Environments {
-		if e.Isolated != nil && Site(f, e.Name, refs) {
+		if (e.Isolated != nil || isHome(f, environment)) && Site(f, e.Name, refs) {
 			return e.Name
 		}
 	}
