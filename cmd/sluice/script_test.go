@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){"sluice": func() {
 		o := cli.System()
+		o.Env.Leases.Settle = time.Second                     // scripts with branches in a registry wait for it at each push
 		if self, err := exec.LookPath("sluice"); err == nil { // the test binary is not the command of that name
 			o.Env.Executable = self
 		} else {

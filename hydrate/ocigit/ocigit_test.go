@@ -240,6 +240,7 @@ func TestPushAndFetch(t *testing.T) {
 	}
 
 	// The same branches again cost one request.
+	a.Close() // else it gives its lease back meanwhile
 	s.answer(nil)
 	if _, err := b.List(t.Context(), ""); err != nil || len(s.requests()) != 1 {
 		t.Errorf("an unchanged repository cost %v, %v", s.requests(), err)

@@ -90,6 +90,7 @@ type Runtime struct {
 	Images      Images             // nil: the session asks the registries
 	KnownImages *fetch.KnownImages // nil: sessions do not share what registries answered
 	Clock       func() time.Time
+	Leases      ocigit.Timing // of branches in a registry
 	// called when the process of a review ended unexpectedly, before the review runs again; nil: nobody is told
 	Crashed func(error)
 }
@@ -522,6 +523,7 @@ func (s *Session) withRegistry(name, remote string) (*Session, error) {
 		host, _ := os.Hostname() // only for people
 		if known, err = ocigit.Open(ocigit.Options{
 			Name: name, Registry: registry, Store: s.Store, Cache: cache, Owner: fmt.Sprintf("%s, process %d", host, os.Getpid()),
+			Timing: s.Runtime.Leases,
 		}); err != nil {
 			return nil, err
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/ocigit"
 	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/internal/idtoken"
 	"github.com/sluice-gitops/sluice/internal/plainhttp"
@@ -49,6 +50,7 @@ type Environment struct {
 	Executable string // this binary, for render processes
 	// the change comes from a contributor without write access, so charts are fetched without credentials
 	Untrusted bool
+	Leases    ocigit.Timing // of branches in a registry, for tests; all writers of a repository need the same
 }
 
 // Open opens a repository with the credentials of the environment. Close releases it.
@@ -91,7 +93,7 @@ func (e Environment) runtime() (session.Runtime, error) {
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
 		Cache:  e.CacheDir(), Child: []string{e.Executable, ChildCommand}, Version: Version(), Build: e.build(),
 		Fingerprint: []byte(e.Getenv("SLUICE_FINGERPRINT_KEY")), Offline: e.Getenv("SLUICE_OFFLINE") != "",
-		Clock: time.Now, KnownImages: fetch.NewKnownImages(),
+		Clock: time.Now, KnownImages: fetch.NewKnownImages(), Leases: e.Leases,
 	}
 	if e.Untrusted {
 		r = r.WithoutCredentials()
