@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/importer"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/report"
@@ -261,6 +262,9 @@ func printLayout(o IO, l *report.TrialLayout) {
 			fmt.Fprintln(o.Out, " ", strings.ReplaceAll(safetext.Lines(line), "\n", "\n    "))
 		}
 	}
+	if l.Detected && l.Targets == 0 {
+		fmt.Fprintln(o.Out, "nothing can be rendered yet: `sluice import --detect` prints what the repository does not say")
+	}
 	fmt.Fprintln(o.Out)
 }
 
@@ -274,6 +278,7 @@ func nextSteps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet
 		if err != nil {
 			return nil, err
 		}
+		text = importer.WithTrunk(text, s.Trunk)
 		out = append(out, report.TrialStep{Title: "Store what was found: `sluice import --detect --write` writes sluice.yaml. Then give the environments their names and their order.", Text: string(text)})
 	}
 	if l.Pinned > 0 || slices.ContainsFunc(l.Unreadable, func(line string) bool {
