@@ -644,6 +644,37 @@ func TestHostileRegistry(t *testing.T) {
 	}
 }
 
+// A registry that claims more than a machine can have is refused before anything is downloaded.
+func TestManyLayers(t *testing.T) {
+	s := newServer(t)
+	r := s.registry(t)
+	config := []byte(`{"sequence":1,"branches":{}}`)
+	described := content.NewDescriptorFromBytes("application/vnd.sluice.branches.v1+json", config)
+	if err := r.Upload(t.Context(), described, config); err != nil {
+		t.Fatal(err)
+	}
+	for want, list := range map[string]struct {
+		n    int
+		size int64
+	}{"more than 1000": {1001, 1}, "more than 64 GiB": {200, 500 << 20}} {
+		var layers []ocispec.Descriptor
+		for i := range list.n {
+			layers = append(layers, ocispec.Descriptor{
+				MediaType: "application/vnd.sluice.pack.v1", Digest: digest.FromString(fmt.Sprint(i)), Size: list.size,
+			})
+		}
+		data, _ := json.Marshal(ocispec.Manifest{
+			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: described, Layers: layers,
+		})
+		if err := r.Tag(t.Context(), content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, data), data, ocigit.StateTag); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.replica(t, "").List(t.Context(), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d layers of %d bytes: %v", list.n, list.size, err)
+		}
+	}
+}
+
 // empty is a packfile without objects.
 const empty = "PACK\x00\x00\x00\x02\x00\x00\x00\x00\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e"
 

@@ -21,6 +21,7 @@ const (
 	maxBranches = 100_000
 	maxPack     = 512 << 20 // bytes of a layer
 	maxLayers   = 1000
+	maxPacks    = 64 << 30   // bytes of all layers, which a machine without a cache downloads
 	maxObjects  = 20_000_000 // of a layer
 	maxInflated = 64 << 30   // bytes of the objects of a layer, and of the bases of its deltas
 )
@@ -147,7 +148,11 @@ func checkLayers(layers []ocispec.Descriptor) error {
 	if len(layers) > maxLayers {
 		return fmt.Errorf("%w: it has %d layers, more than %d", errForeign, len(layers), maxLayers)
 	}
+	var total int64
 	for _, l := range layers {
+		if total += l.Size; total > maxPacks {
+			return fmt.Errorf("%w: its layers have more than %d GiB", errForeign, maxPacks>>30)
+		}
 		if l.MediaType != packType || l.Size < 0 || l.Size > maxPack {
 			return fmt.Errorf("%w: a layer of type %q with %d bytes", errForeign, safetext.Brief(l.MediaType, 80), l.Size)
 		}
@@ -205,8 +210,8 @@ func (v version) next(moves []gitstore.Move, layers []ocispec.Descriptor) (versi
 	if err := out.check(); err != nil {
 		return out, blob{}, blob{}, err
 	}
-	if len(layers) > maxLayers {
-		return out, blob{}, blob{}, fmt.Errorf("they would have %d packfiles, more than %d", len(layers), maxLayers)
+	if err := checkLayers(layers); err != nil { // nobody could read it
+		return out, blob{}, blob{}, err
 	}
 	c := config{Sequence: out.sequence, Previous: v.digest, Branches: make(map[string]string, len(out.branches))}
 	for name, h := range out.branches {
