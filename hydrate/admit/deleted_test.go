@@ -146,6 +146,9 @@ func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, sign := hydratetest.NewSignedRemote(t)
+			r.Write("sluice.yaml", strings.Replace(r.Read("sluice.yaml"), "      after: [dev]\n      promotion: {mode: auto, bake: 30m}\n", "", 1))
+			r.Commit("staging follows the trunk, too")
+			r.Git("push", "-q", "origin", "main")
 			both := func(c *hydrate.Config, q *hydrate.Request) {
 				sign(c, q)
 				q.Environments = []string{
