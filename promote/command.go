@@ -146,9 +146,12 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 			return event, err
 		}
 		event.Apps = c.Apps
-		if len(c.Apps)+len(c.Workspaces) == 0 && !c.Now && event.Source.Equal(s.Running.Source) && rollout.RenderedUpstream(*s) {
+		if len(c.Apps)+len(c.Workspaces) == 0 && event.Source.Equal(s.Running.Source) && rollout.RenderedUpstream(*s) {
 			if err := checkRendered(event, s); err != nil {
 				return event, err
+			}
+			if c.Now {
+				return event, fmt.Errorf("%s rendered %s again, and what it rendered waits for its bake: promote it without --now", s.Before[0].Name, event.Source)
 			}
 			event.Kind, event.Reason = rollout.EventRender, cmp.Or(c.Reason, event.Again, "rendered again by "+s.Before[0].Name)
 			event.Source, event.Tip, err = l.running(e, s)

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/bundle/incoming"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -225,6 +226,8 @@ func TestASitePromotesByCommandWhatHomeRenderedAgain(t *testing.T) {
 	if s.Git("rev-parse", "env/prod^{tree}") == s.Git("rev-parse", "home/prod^{tree}") {
 		t.Fatal("it came without a command")
 	}
+	_, refused := s.look(nil, ordered(rollout.EventPromote, "now", func(c *promote.Command) { c.Now = true }))
+	wants(t, "with --now", refused, "waits for its bake")
 	if _, refused := s.look(nil, ordered(rollout.EventPromote, "2", nil)); len(refused) > 0 {
 		t.Fatalf("refused: %q", refused)
 	}

@@ -145,6 +145,10 @@ func (x *gatekeeper) treeGate(w Proposal) (Gate, bool) {
 	}
 	b := x.s.Before[0]
 	g := Gate{Name: GateBefore + b.Name, State: Green, Since: b.Since}
+	if len(x.stages) > 0 {
+		g.State, g.Reason = Red, b.Name+" rendered again what describes clusters, and all of them would change at once: bring another commit"
+		return g, true
+	}
 	if ends := b.Since.Add(x.bake); x.bake > 0 && x.s.Now.Before(ends) {
 		g.State, g.Reason = Waiting, fmt.Sprintf("rendered again at %s, bakes until %s", Stamp(b.Since), Stamp(ends))
 	}

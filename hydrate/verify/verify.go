@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bundle/incoming"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -72,8 +73,8 @@ type Verification struct {
 	Failures []hydrate.Failure `json:"failures,omitempty"`
 }
 
-// Run verifies environments. The fleet of head names the environments and their branches; no names means all. Nothing
-// of a branch is reused but the fields that `unstable: keep` keeps. now decides which freezes hold.
+// Run verifies environments. The fleet of head names the environments and their branches; no names means all, but those that belong to home
+// where the repository is a site. Nothing of a branch is reused but the fields that `unstable: keep` keeps. now decides which freezes hold.
 func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names []string, now time.Time) ([]Verification,
 	error,
 ) {
@@ -85,7 +86,7 @@ func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names [
 	if err != nil {
 		return nil, err
 	}
-	refs, err := h.Branches.List(ctx, f.BranchPrefixes()...)
+	refs, err := h.Branches.List(ctx, append(f.BranchPrefixes(), incoming.Prefixes(f)...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +97,9 @@ func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names [
 	}
 	var out []Verification
 	for _, name := range environments {
+		if len(names) == 0 && incoming.AtHome(f, name, refs) != "" {
+			continue
+		}
 		one, err := r.verify(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("environment %s: %w", name, err)
