@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 var name = regexp.MustCompile(`(?i)(passw(or)?d|passphrase|secret|token|credentials?|connection[-_.]?string|` +
@@ -112,18 +113,21 @@ func entropy(seen []int, length float64) float64 {
 	return bits
 }
 
-// tokens matches private keys, tokens of well-known services, and passwords in URLs.
-var tokens = regexp.MustCompile(strings.Join([]string{
-	`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`,
-	`\b(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}`, `\bgithub_pat_[A-Za-z0-9_]{30,}`,
-	`\bgl(pat|dt|rt|ptt|cbt|soat|ft|imt|agent|oas)-[A-Za-z0-9_\-.]{18,}`,
-	`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`, `\b(AKIA|ASIA)[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_\-]{35}`,
-	`\b[rs]k_(live|test)_[A-Za-z0-9]{16,}`, `\bnpm_[A-Za-z0-9]{36}`, `\bdop_v1_[a-f0-9]{64}`,
-	`\bhv[sb]\.[A-Za-z0-9_\-]{20,}`,
-	`\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{16,}`,
-	`\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`,
-	`\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`, `(://[^/\s:@]{0,100}):[^/\s:@]{1,200}@`,
-}, "|"))
+// tokens matches private keys, tokens of well-known services, and passwords in URLs. It is large, so it is compiled on first
+// use.
+var tokens = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(strings.Join([]string{
+		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`,
+		`\b(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}`, `\bgithub_pat_[A-Za-z0-9_]{30,}`,
+		`\bgl(pat|dt|rt|ptt|cbt|soat|ft|imt|agent|oas)-[A-Za-z0-9_\-.]{18,}`,
+		`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`, `\b(AKIA|ASIA)[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_\-]{35}`,
+		`\b[rs]k_(live|test)_[A-Za-z0-9]{16,}`, `\bnpm_[A-Za-z0-9]{36}`, `\bdop_v1_[a-f0-9]{64}`,
+		`\bhv[sb]\.[A-Za-z0-9_\-]{20,}`,
+		`\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{16,}`,
+		`\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`,
+		`\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`, `(://[^/\s:@]{0,100}):[^/\s:@]{1,200}@`,
+	}, "|"))
+})
 
 // ReplaceTokens replaces private keys, tokens of well-known services, and passwords in URLs. Of a URL, replace gets the
 // password only.
@@ -131,7 +135,7 @@ func ReplaceTokens(text string, replace func(found string) string) string {
 	if !hinted(text) {
 		return text
 	}
-	return tokens.ReplaceAllStringFunc(text, func(found string) string {
+	return tokens().ReplaceAllStringFunc(text, func(found string) string {
 		if inner, ok := strings.CutPrefix(found, "://"); ok {
 			user, password, _ := strings.Cut(strings.TrimSuffix(inner, "@"), ":")
 			return "://" + user + ":" + replace(password) + "@"
