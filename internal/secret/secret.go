@@ -115,7 +115,7 @@ func entropy(seen []int, length float64) float64 {
 
 // tokens matches private keys, tokens of well-known services, and passwords in URLs. It is large, so it is compiled on first
 // use.
-var tokens = sync.OnceValue(func() *regexp.Regexp {
+var tokens = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // compiled once
 	return regexp.MustCompile(strings.Join([]string{
 		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`,
 		`\b(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}`, `\bgithub_pat_[A-Za-z0-9_]{30,}`,
