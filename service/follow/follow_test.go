@@ -23,6 +23,11 @@ type followedFleet struct {
 
 func newFollowedFleet(t *testing.T, spec string) *followedFleet {
 	t.Helper()
+	return followedFleetOf(t, spec, false)
+}
+
+func followedFleetOf(t *testing.T, spec string, oneListing bool) *followedFleet {
+	t.Helper()
 	h := hydratetest.NewHost(t)
 	one := h.Commit("components", hydratetest.ConfigMap("one"))
 	declaration := strings.Replace(h.Repository("components"), "branch: main", spec, 1)
@@ -39,7 +44,7 @@ func newFollowedFleet(t *testing.T, spec string) *followedFleet {
 		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) },
 	}
 	s, err := session.Open(t.Context(), r, session.Options{
-		Repo: h.URL + "/fleet/.git", Jobs: 2,
+		Repo: h.URL + "/fleet/.git", Jobs: 2, OneListing: oneListing,
 		Renderer: renderer.NewEngine(renderer.DefaultLimits()),
 	}, nil)
 	if err != nil {
@@ -161,9 +166,9 @@ func TestOwnCommitAfterAChangeOfTheCommitter(t *testing.T) {
 // The repositories that one task looks at share what it reads of the fleet, with what the task has pushed itself.
 func TestOneLookAtTheFleet(t *testing.T) {
 	t.Parallel()
-	f := newFollowedFleet(t, "branch: main, follow: true")
+	f := followedFleetOf(t, "branch: main, follow: true", true) // as the service opens it
 	f.Commit("components", hydratetest.ConfigMap("two"))
-	trunk := f.trunk()
+	var trunk gitstore.Commit
 	look := func() *bot.Followed {
 		t.Helper()
 		out, err := f.follows.Look(t.Context(), trunk, "components")
@@ -181,9 +186,10 @@ func TestOneLookAtTheFleet(t *testing.T) {
 		return n
 	}
 	before := advertised()
+	trunk = f.trunk()
 	first := look()
 	if got := advertised() - before; got != 1 {
-		t.Errorf("the first look reads the list of branches %d times", got)
+		t.Errorf("the trunk and the first look read the list of branches %d times", got)
 	}
 	if _, err := f.follows.Move(t.Context(), trunk, first); err != nil {
 		t.Fatal(err)
