@@ -62,7 +62,7 @@ func (p *proposals) facts(ctx context.Context, e fleet.Environment, next *rollou
 		if err != nil {
 			return nil, err
 		}
-		out.History = historyFacts(entries)
+		out.History = historyFacts(withCommands(entries, p.records.known[e.Name].Commands))
 	}
 	if ask.about("changes") {
 		var before gitstore.Hash
@@ -145,12 +145,19 @@ func historyFacts(entries []HistoryEntry) expression.History {
 	for _, e := range entries {
 		switch {
 		case e.Command != nil:
+			if e.Command.Verb == rollout.EventHalt && e.Command.By == "" {
+				out.Failures = append(out.Failures, e.At.UTC())
+			}
 		case e.back():
 			out.Rollbacks = append(out.Rollbacks, e.At.UTC())
+			if e.trailer(branch.TrailerBy) == "" {
+				out.Failures = append(out.Failures, e.At.UTC())
+			}
 		case e.promotion():
 			out.Promotions = append(out.Promotions, e.At.UTC())
 		}
 	}
+	slices.SortStableFunc(out.Failures, func(a, b time.Time) int { return b.Compare(a) }) // commands can come last
 	return out
 }
 

@@ -150,3 +150,54 @@ func TestGateOfAWave(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// A gate can wait after a failure: a halt by Sluice counts, one by a person does not. The replay sees those that came before.
+func TestGateAfterAFailure(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto, health: {commitStatuses: [sync]}, gates: [{name: calm, expr: 'history.failures.all(t, now - t > duration(\"24h\"))'}]")
+	one := s.release("one")
+	s.out.statuses, s.out.failing = "success", one
+	s.look(nil)
+	got, _ := s.look(nil)
+	if h := got.Decision.Record.Halt; h == nil || h.By != "" {
+		t.Fatalf("the failure does not halt: %+v", got.Decision.Record)
+	}
+	s.out.failing = ""
+	s.now = s.now.Add(time.Hour)
+	s.look(nil, ordered(rollout.EventResume, "r", nil))
+	two := s.release("two")
+	got, _ = s.look(nil)
+	wants(t, "an hour later", []string{got.Decision.WaitsFor}, "calm")
+	s.now = s.now.Add(24 * time.Hour)
+	s.look(nil, ordered(rollout.EventHalt, "h", nil), ordered(rollout.EventResume, "r2", nil))
+	s.look(nil)
+	if !strings.Contains(s.runs(), two) {
+		t.Errorf("a day later prod runs %s, want %s", s.runs(), two)
+	}
+	list := s.replay(`history.failures.size() == 1`)
+	if len(list) == 0 || !list[0].Open {
+		t.Errorf("the replay: %+v", list)
+	}
+}
+
+// A rollback by Sluice counts as a failure, too.
+func TestGateAfterAnAutomaticRollback(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto, onFailure: rollback, health: {commitStatuses: [sync]}")
+	s.out.statuses = "success"
+	s.release("good")
+	s.look(nil)
+	s.out.failing = s.release("bad")
+	s.look(nil)
+	s.look(nil)
+	s.out.failing = ""
+	s.now = s.now.Add(time.Hour)
+	s.release("better")
+	s.look(nil)
+	s.now = s.now.Add(time.Hour)
+	s.release("best")
+	s.look(nil)
+	if list := s.replay(`history.failures.size() == 1 && history.rollbacks.size() == 1`); len(list) < 2 || !list[0].Open {
+		t.Errorf("the replay: %+v", list)
+	}
+}

@@ -57,11 +57,11 @@ func ReplayGate(ctx context.Context, h *hydrate.Hydrator, r ReplayRequest) ([]Re
 		return nil, ErrNoEnvironment
 	}
 	p := &replay{h: h, fleet: f, request: r, upstreams: map[string][]HistoryEntry{}}
-	if p.entries, err = p.states(ctx, e.Name); err != nil {
+	if p.entries, p.commands, err = p.states(ctx, e.Name); err != nil {
 		return nil, err
 	}
 	for _, name := range e.After {
-		if p.upstreams[name], err = p.states(ctx, name); err != nil {
+		if p.upstreams[name], _, err = p.states(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -90,18 +90,23 @@ type replay struct {
 	h         *hydrate.Hydrator
 	fleet     *fleet.Fleet
 	request   ReplayRequest
-	entries   []HistoryEntry            // newest first
+	entries   []HistoryEntry            // states, newest first
+	commands  []HistoryEntry            // of the environment
 	upstreams map[string][]HistoryEntry // by environment
 	places    map[string]int            // of the trunk's commits: the tip has 0
 	commits   map[string]gitstore.Commit
 }
 
-func (p *replay) states(ctx context.Context, environment string) ([]HistoryEntry, error) {
+func (p *replay) states(ctx context.Context, environment string) (states, commands []HistoryEntry, err error) {
 	all, err := ReadHistory(ctx, p.h, p.request.Trunk.Tree, environment, maxHistory)
-	if err != nil {
-		return nil, err
+	for _, e := range all {
+		if e.Command != nil {
+			commands = append(commands, e)
+		} else {
+			states = append(states, e)
+		}
 	}
-	return slices.DeleteFunc(all, func(e HistoryEntry) bool { return e.Command != nil }), nil
+	return states, commands, err
 }
 
 // readTrunk numbers the trunk's commits, back to the oldest one that a state has.
@@ -189,7 +194,8 @@ func (p *replay) facts(ctx context.Context, e *fleet.Environment, i int) (out *e
 	out.Request.Workspaces = listOf(entry.trailer(branch.TrailerWorkspaces))
 	out.Approvals.By = entry.trailers(branch.TrailerApproved)
 	out.Approvals.Count = int64(len(out.Approvals.By))
-	out.History = historyFacts(p.entries[i+1:])
+	commands := slices.DeleteFunc(slices.Clone(p.commands), func(c HistoryEntry) bool { return !c.At.Before(entry.At) })
+	out.History = historyFacts(slices.Concat(p.entries[i+1:], commands))
 	for _, c := range e.Promotion.Checks {
 		out.Unknown[expression.Path("checks", c.Name)] = "the results of checks are not in Git"
 	}

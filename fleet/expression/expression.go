@@ -108,6 +108,7 @@ type Wave struct {
 type History struct {
 	Promotions []time.Time `cel:"promotions"`
 	Rollbacks  []time.Time `cel:"rollbacks"`
+	Failures   []time.Time `cel:"failures"` // halts and rollbacks by Sluice
 }
 
 // Approvals are those of the promotion.
