@@ -250,6 +250,7 @@ func (o *Opened) order(ctx context.Context, s Site) error {
 		return outOfOrder("it builds on another bundle %d (%.12s) than this site has (%.12s): export with --full at home", o.Base.Sequence,
 			o.Base.Digest, list[i].Digest)
 	}
+	// ReadContents refuses a bundle without the ref
 	if ref, _ := o.ref(roleEnvironment); ref.From != list[i].Home.String() {
 		return fmt.Errorf("%s says that bundle %d brought %.10s, and it brought %s", partContents, o.Base.Sequence, ref.From, list[i].Home.Short())
 	}

@@ -146,7 +146,7 @@ func (x *exporter) warn(format string, args ...any) {
 }
 
 // charts returns the parts with charts that the site lacks, and describes them. A chart that cannot be read is left out
-// with a warning: a registry that is down holds up no promotion.
+// with a warning, so that an unreachable registry does not block the export.
 func (x *exporter) charts(ctx context.Context, list []source.OutsideChart, c *Contents) ([]envelope.Content, error) {
 	has, _ := x.log.has(x.base)
 	wants := func(name string) bool {
@@ -494,7 +494,7 @@ func (o *Opened) needed(ctx context.Context, s Site) error {
 			return fmt.Errorf("source commit %s: %w", hash.Short(), err)
 		}
 		for _, ref := range lock.Refs() {
-			locked, _ := lock.Lookup(ref)
+			locked, _ := lock.Lookup(ref) // the lock has each of its own references
 			charts[strings.TrimPrefix(locked.Digest, "sha256:")] = true
 		}
 	}

@@ -47,7 +47,7 @@ type Entire struct {
 	SkipsWhy string
 	// Minors are apps of described clusters that it upgrades to another minor version.
 	Minors map[string]bool
-	// Round is what apps of described clusters get first. Everything else here is about Source after it.
+	// Round is what apps of described clusters get first. The other fields describe Source with the round applied.
 	Round   Round
 	Failure string // why it cannot be rendered: then the proposal is not divided
 }

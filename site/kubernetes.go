@@ -15,7 +15,7 @@ type kubernetes struct {
 	Upgrades     []promote.Upgrade
 	Behind       []promote.ClusterVersion
 	More         int // clusters that are behind and not listed
-	Unknown      int // clusters whose version is not known, and that the trunk wants one of
+	Unknown      int // clusters whose version is unknown although the trunk names one
 }
 
 const mostBehind = 500 // clusters that the page lists

@@ -226,13 +226,13 @@ func (s *Session) defaultBranch(ctx context.Context, o Options) string {
 	if err != nil || refs[head].IsZero() {
 		return ""
 	}
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(refs)), func(name string) bool { return name == head || refs[name] != refs[head] })
-	for _, usual := range []string{fleet.DefaultTrunk, "master"} {
-		if slices.Contains(names, usual) {
-			return usual
+	// several branches can be at the same commit
+	for _, name := range append([]string{fleet.DefaultTrunk, "master"}, slices.Sorted(maps.Keys(refs))...) {
+		if name != head && refs[name] == refs[head] {
+			return name
 		}
 	}
-	return strings.Join(names[:min(1, len(names))], "")
+	return ""
 }
 
 // OpenFolder opens a folder that need not be a repository. If it is not, the session keeps objects in memory.

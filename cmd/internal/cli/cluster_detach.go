@@ -37,7 +37,7 @@ func newClusterDetach(o IO) *cobra.Command {
 environment: nothing of Sluice writes its branch again, and nothing deletes the branch, not even "sluice hydrate --prune", as long as
 the declaration stays. A sync tool that reads the branch keeps applying what is there, so nothing is deleted on the cluster.
 
-The command prints what the next owner needs, of the branch on the remote: its commit, the apps with their versions, images, the
+The command prints what the next owner needs: the commit of the branch on the remote, the apps with their versions, images, the
 objects of Flux or Argo CD that point to it, the Secrets that workloads refer to and that nothing on the branch makes, and the
 holds and freezes in force. It prints that again for a cluster that is detached already.
 

@@ -197,7 +197,9 @@ func (x *replacement) plan(ctx context.Context) error {
 	x.out.Step = replace.Next(x.fleet, x.out.Phase)
 	one, ok := x.fleet.Cluster(x.out.Old)
 	if !ok {
-		one, _ = x.fleet.Cluster(x.out.New)
+		if one, ok = x.fleet.Cluster(x.out.New); !ok { // only the working tree says that it replaces the old one
+			return fmt.Errorf("the trunk has neither %s nor %s: push the declaration of %[1]s to the trunk first", x.out.Old, x.out.New)
+		}
 	}
 	x.out.Environment = one.Environment
 	if ahead, err := x.ahead(); err != nil || ahead {
