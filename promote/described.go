@@ -206,7 +206,10 @@ func (p *proposals) entire(ctx context.Context, e fleet.Environment, s *rollout.
 	if err != nil {
 		return nil, err
 	}
-	out.Behind, out.Round = p.behind(ctx, s), round
+	out.Round = round
+	if out.Behind, err = p.behind(ctx, s); err != nil {
+		return nil, err
+	}
 	upgrades, err := p.upgrades(ctx, e.Name, stepped)
 	if err != nil {
 		return nil, err
@@ -223,14 +226,17 @@ func (p *proposals) entire(ctx context.Context, e fleet.Environment, s *rollout.
 
 // behind names, for each app, a cluster whose branch does not have it as the environment branch does. Where a branch
 // cannot be read, it has none of them.
-func (p *proposals) behind(ctx context.Context, s *rollout.Situation) map[string]string {
+func (p *proposals) behind(ctx context.Context, s *rollout.Situation) (map[string]string, error) {
 	out := map[string]string{}
 	for _, c := range s.Clusters {
 		if c.State == "retired" || c.Tree == c.Desired || c.Desired == "" {
 			continue
 		}
 		has, _ := p.appTrees(ctx, c.Tree) // an unreadable branch has nothing
-		want, _ := p.appTrees(ctx, c.Desired)
+		want, err := p.appTrees(ctx, c.Desired)
+		if err != nil { // then nothing would seem to be behind
+			return nil, err
+		}
 		for app := range want {
 			if has[app] != want[app] {
 				out[app] = c.Name
@@ -242,7 +248,7 @@ func (p *proposals) behind(ctx context.Context, s *rollout.Situation) map[string
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // appTrees returns the tree of each app in the tree of a cluster.
